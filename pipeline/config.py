@@ -1,0 +1,182 @@
+"""All settings of a run, frozen and validated on the driver before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pipeline.errors import ConfigError
+
+Layout = Literal["spaced", "indented", "compact"]
+InputFormat = Literal["jsonl", "parquet", "csv", "text", "table", "pdf", "html", "docx"]
+OutputFormat = Literal["parquet", "jsonl"]
+
+
+class Settings(BaseModel):
+    """Base: frozen, unknown keys fail."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=False)
+
+
+class InputConfig(Settings):
+    """Where the documents come from. ``id_column`` None: the file name or a content hash names a document."""
+
+    path: str | None = None
+    format: InputFormat | None = None
+    id_column: str | None = None
+    text_column: str = "text"
+    limit: int | None = Field(default=None, ge=1)
+
+
+class Example(Settings):
+    """One few-shot example: a document's text and the JSON value that is right for it."""
+
+    text: str
+    output: dict[str, Any]
+
+
+class PromptConfig(Settings):
+    """What the model reads before the document. ``show_schema`` adds a short description of the fields."""
+
+    instructions: str = "Extract the information from the document as one JSON object."
+    examples: tuple[Example, ...] = ()
+    show_schema: bool = True
+
+
+class ChunkingConfig(Settings):
+    """How a long document is split. ``max_tokens`` None: as much as the context length allows."""
+
+    max_tokens: int | None = Field(default=None, ge=16)
+    overlap_tokens: int = Field(default=64, ge=0)
+    repeat_preamble: bool = True
+
+    @model_validator(mode="after")
+    def _overlap_is_smaller(self) -> ChunkingConfig:
+        if self.max_tokens is not None and self.overlap_tokens >= self.max_tokens:
+            raise ValueError("overlap_tokens must be smaller than max_tokens")
+        return self
+
+
+class DecodingConfig(Settings):
+    """What decides an output besides the prompt; part of a document's key.
+
+    ``max_output_tokens`` is the first attempt's budget; a truncated output gets ``truncation_factor`` times as much
+    once. ``layout`` is the JSON layout the model writes (see :mod:`pipeline.grammar`).
+    """
+
+    layout: Layout = "spaced"
+    max_output_tokens: int = Field(default=1024, ge=1)
+    truncation_factor: int = Field(default=4, ge=1)
+    temperature: float = Field(default=0.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    seed: int = 0
+    max_retries: int = Field(default=1, ge=0)
+
+
+class EngineConfig(Settings):
+    """The engine and its limits. ``args`` goes to vLLM unchanged (``tensor_parallel_size`` and all others)."""
+
+    kind: Literal["vllm", "scripted"] = "vllm"
+    model: str = "demo"
+    revision: str | None = None
+    args: dict[str, Any] = Field(default_factory=dict)
+    max_in_flight: int | None = Field(default=None, ge=1)
+    stall_timeout_s: float = Field(default=600.0, gt=0)
+    document_timeout_s: float | None = Field(default=None, gt=0)
+    script: str | None = None
+
+    @field_validator("args")
+    @classmethod
+    def _no_min_tokens(cls, args: dict[str, Any]) -> dict[str, Any]:
+        for forbidden in ("model", "revision", "min_tokens"):
+            if forbidden in args:
+                raise ValueError(f"{forbidden} cannot be set here")
+        return args
+
+
+class DSparkConfig(Settings):
+    """The one switch is ``enabled``; everything else is inferred unless set (article's names and defaults).
+
+    ``max_token_budget`` bounds draft tokens per step over all requests, ``max_concurrent_structs`` the requests that
+    draft at the same time, ``draft_model`` selects vLLM's own trained DSpark on GPUs.
+    """
+
+    enabled: bool = True
+    max_json_depth: int = Field(default=128, ge=1)
+    max_token_budget: int = Field(default=8192, ge=1)
+    max_concurrent_structs: int | None = Field(default=None, ge=1)
+    draft_model: str | None = None
+    self_test: bool = True
+
+
+class OutputConfig(Settings):
+    """What is written and when a run counts as failed."""
+
+    path: str | None = None
+    formats: tuple[OutputFormat, ...] = ("parquet", "jsonl")
+    profile: str = "spark"
+    id_field: str = "doc_id"
+    max_reject_rate: float | None = Field(default=None, ge=0.0, le=1.0)
+
+
+class JournalConfig(Settings):
+    """When a worker flushes outcomes to the journal; what is lost in a crash is at most one interval."""
+
+    flush_outcomes: int = Field(default=256, ge=1)
+    flush_interval_s: float = Field(default=30.0, gt=0)
+    retry_rejects: bool = False
+
+
+class RunConfig(Settings):
+    """One run. ``schema_spec`` is what :func:`pipeline.schema.load_schema` takes as text."""
+
+    schema_spec: str | None = None
+    input: InputConfig = InputConfig()
+    prompt: PromptConfig = PromptConfig()
+    chunking: ChunkingConfig = ChunkingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+    engine: EngineConfig = EngineConfig()
+    dspark: DSparkConfig = DSparkConfig()
+    output: OutputConfig = OutputConfig()
+    journal: JournalConfig = JournalConfig()
+    quiet: bool = False
+
+
+def load_config(values: Mapping[str, Any], *, file: Path | None = None) -> RunConfig:
+    """Merge ``file`` (YAML, the same nesting) with ``values`` (which win) into a validated :class:`RunConfig`.
+
+    Raises:
+        ConfigError: unreadable file, unknown key, or a value out of range; names each of them.
+    """
+    base = _read_yaml(file) if file else {}
+    try:
+        return RunConfig.model_validate(_merge(base, values))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
+        where = f" in {file}" if file else ""
+        raise ConfigError(f"wrong settings{where}: " + "; ".join(lines)) from None
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"config file {file} cannot be read: {error}") from None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"config file {file} must hold a mapping, found {type(loaded).__name__}")
+    return loaded
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
