@@ -1,0 +1,19 @@
+"""DSpark: grammar-constrained parallel decoding, model-free and lossless.
+
+What the name means. Only legal tokens may be sampled, and many candidate tokens are evaluated in one pass, because the
+structure of the record is known beforehand. In the literature DSpark is DeepSeek's speculative decoding (DeepSpec,
+arXiv 2607.05147): a trained draft head together with confidence-scheduled verification, where the number of draft
+tokens of each request that is verified in a step follows from their survival probabilities and the measured cost of a
+step. vLLM ships that as `speculative_config={"method": "dspark"}` for models that have a trained draft checkpoint.
+
+This package takes the verification scheduling from the paper and replaces the trained head by drafters that need no
+training and work with any model: the grammar, the document, and the records already extracted in this run. Where a
+trained DSpark checkpoint and a GPU are there, `dspark.draft_model` selects vLLM's own method under the same switch.
+
+Lossless: at temperature 0 the output with DSpark is byte-identical to the output without it. Drafts are only
+proposals; the model verifies each.
+
+Map of the drafting half (standard library and numpy only): `drafting` is the request's drafter and the interface for
+the scheduler; `path` follows the JSON text, `document` indexes a document, `memory` holds what a run has taught,
+`tokens` turns text into canonical token ids, `replay` measures the drafters on gold records without a model.
+"""
