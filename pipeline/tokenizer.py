@@ -1,0 +1,85 @@
+"""A model's tokenizer: documents as plain text, templates with their control tokens, chat rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.errors import ConfigError
+
+
+class Tokenizer:
+    """Wraps a Hugging Face tokenizer; torch is not needed.
+
+    Control tokens inside *documents* (``<|im_end|>``) are encoded as ordinary characters, because a document must
+    never speak for the chat template.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @classmethod
+    def load(cls, model: str, *, revision: str | None = None, trust_remote_code: bool = False) -> Tokenizer:
+        """Load from a local folder or a hub id.
+
+        Raises:
+            ConfigError: there is no usable tokenizer at ``model``.
+        """
+        from transformers import AutoTokenizer
+
+        try:
+            inner = AutoTokenizer.from_pretrained(model, revision=revision, trust_remote_code=trust_remote_code)
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ConfigError(
+                f"model {model!r}: its tokenizer cannot be loaded: {reason}",
+                hint="pass a folder with tokenizer.json, a hub id that this machine can reach, or 'demo'",
+            ) from None
+        return cls(inner)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of plain text: no special tokens are added, none is recognised."""
+        return list(self._inner.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def encode_template(self, text: str) -> list[int]:
+        """Token ids of template text, in which control tokens count as such."""
+        return list(self._inner.encode(text, add_special_tokens=False))
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of output tokens, without control tokens such as end-of-turn."""
+        return str(self._inner.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def count(self, text: str) -> int:
+        """Length of plain text in tokens."""
+        return len(self.encode(text))
+
+    @property
+    def has_chat_template(self) -> bool:
+        return bool(getattr(self._inner, "chat_template", None))
+
+    @property
+    def bos_token(self) -> str:
+        return str(self._inner.bos_token or "")
+
+    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Messages (``role``, ``content``) as text up to where the model answers; thinking is switched off.
+
+        Templates that know no system role get its text in front of the first user message.
+        """
+        from jinja2 import TemplateError
+
+        try:
+            return self._apply(messages)
+        except TemplateError:
+            if not messages or messages[0]["role"] != "system":
+                raise
+            first, second, *rest = messages
+            joined = {"role": "user", "content": f"{first['content']}\n\n{second['content']}"}
+            return self._apply([joined, *rest])
+
+    def _apply(self, messages: Sequence[Mapping[str, str]]) -> str:
+        return str(
+            self._inner.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True, enable_thinking=False
+            )
+        )
