@@ -1,0 +1,103 @@
+"""A Pydantic class to JSON Schema, with what JSON Schema cannot say carried in ``x-arrow`` and formats.
+
+Decisions. ``Decimal``: a number or a plain decimal string; written by the model as a number, exact in the record as
+a string. ``datetime``: a zone is required (RFC 3339); ``NaiveDatetime`` is local (``date-time-local``). ``time``: local
+``hh:mm:ss``. ``bytes``: the string's UTF-8. Names are aliases; computed fields are no part of a record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from pipeline.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
+
+DECIMAL_TEXT = r"^-?[0-9]+(\.[0-9]+)?$"
+_DEFAULT_PRECISION, _DEFAULT_SCALE = 38, 18
+
+
+class _Generator(GenerateJsonSchema):
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        number: JsonSchemaValue = {"type": "number"}
+        for ours, theirs in (("minimum", "ge"), ("maximum", "le"), ("exclusiveMinimum", "gt"), ("exclusiveMaximum", "lt")):
+            if theirs in schema:
+                number[ours] = _plain(schema[theirs])  # type: ignore[literal-required]
+        if "multiple_of" in schema:
+            number["multipleOf"] = _plain(schema["multiple_of"])
+        precision = schema.get("max_digits") or _DEFAULT_PRECISION
+        scale = schema.get("decimal_places")
+        if scale is None:
+            scale = min(_DEFAULT_SCALE, precision)
+        return {
+            "anyOf": [number, {"type": "string", "pattern": DECIMAL_TEXT}],
+            "x-arrow": f"decimal128({min(precision, 38)}, {scale})",
+        }
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        naive = schema.get("tz_constraint") == "naive"
+        return {"type": "string", "format": "date-time-local" if naive else "date-time"}
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return {"type": "string", "format": "time" if schema.get("tz_constraint") == "aware" else "time-local"}
+
+
+def _plain(number: Any) -> int | float:
+    return int(number) if number == int(number) else float(number)
+
+
+def class_json_schema(cls: type[BaseModel]) -> dict[str, Any]:
+    """The class's JSON Schema, by alias, as the model writes it. Raises SchemaError where the class has none."""
+    try:
+        schema = cls.model_json_schema(by_alias=True, schema_generator=_Generator, mode="validation")
+        written = cls.model_json_schema(by_alias=True, schema_generator=_Generator, mode="serialization")
+    except PydanticInvalidForJsonSchema as error:
+        raise SchemaError(f"{cls.__name__} has a type without JSON form: {error.message}") from error
+    except PydanticUserError as error:
+        raise SchemaError(f"{cls.__name__} is not complete: {error.message}") from error
+    _check_aliases(cls, schema, written)
+    return schema
+
+
+def _check_aliases(cls: type[BaseModel], read: dict[str, Any], written: dict[str, Any]) -> None:
+    pairs = [("", read, written)]
+    pairs += [(name, part, written.get("$defs", {}).get(name, part)) for name, part in read.get("$defs", {}).items()]
+    for name, one, other in pairs:
+        lost = set(one.get("properties", {})) - set(other.get("properties", {}))
+        if lost:
+            raise SchemaError(
+                f"{name or cls.__name__} reads {sorted(lost)} under one name and writes it under another or not at all",
+                keyword="properties", hint="use alias, not different validation and serialization aliases, nor exclude",
+            )  # fmt: skip
+
+
+def source_fingerprint(cls: type[BaseModel]) -> str:
+    """Hash of the sources of the class and of the models in its fields that carry validators; "" where none does."""
+    seen: dict[type[BaseModel], None] = {}
+
+    def visit(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if annotation not in seen:
+                seen[annotation] = None
+                for field in annotation.model_fields.values():
+                    visit(field.annotation)
+        for argument in getattr(annotation, "__args__", ()):
+            visit(argument)
+
+    visit(cls)
+    parts = []
+    for model in seen:
+        decorators = model.__pydantic_decorators__
+        if decorators.field_validators or decorators.model_validators or decorators.validators:
+            try:
+                parts.append(inspect.getsource(model))
+            except (OSError, TypeError):
+                parts.append(model.__qualname__)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
