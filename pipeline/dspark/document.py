@@ -1,0 +1,180 @@
+"""A document as words with features: where values start, where they stop, where a text occurs."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.dspark.weights import Hashes
+
+_IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
+_WORD = re.compile(rf"([{_IDEOGRAPHS}])|(\d+)|([^\W\d_{_IDEOGRAPHS}]+)|([^\s])")
+_PRIME = np.uint32(0x85EBCA6B)
+# Longer documents are indexed this far; the rest is still found by its text.
+_MAX_WORDS = 20_000
+_MAX_BAG = 48
+
+Offsets = NDArray[np.int64]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: runs of letters, runs of digits, single ideographs, single signs."""
+    return [m.group() for m in _WORD.finditer(text)]
+
+
+def _shape(group: int, word: str) -> int:
+    """A small class of a word: its kind, case and length."""
+    if group == 3:
+        size = min(len(word), 4)
+        if word.islower():
+            return 8 + size
+        return (16 if word[0].isupper() and not word.isupper() else 24) + size
+    if group == 2:
+        return 32 + min(len(word), 8)
+    return 1 if group == 1 else 48 + (zlib.crc32(word.encode()) & 0xFF)
+
+
+def _join(*columns: Hashes) -> Hashes:
+    value = columns[0]
+    for column in columns[1:]:
+        value = (value * _PRIME) ^ column
+    return value ^ (value >> np.uint32(15))
+
+
+class Document:
+    """Words of one text with their byte offsets in `data` (UTF-8); N words, features hashed to uint32."""
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode("utf-8", "surrogatepass")
+        hashes: list[int] = [0, 0]
+        shapes: list[int] = [0, 0]
+        spans: list[int] = []
+        words: list[str] = []
+        crc = zlib.crc32
+        for m in _WORD.finditer(text):
+            word, group = m.group(), m.lastindex or 4
+            words.append(word)
+            hashes.append(crc(b"0" * len(word) if group == 2 else word.lower().encode("utf-8", "surrogatepass")))
+            shapes.append(_shape(group, word))
+            spans.extend(m.span())
+            if len(words) == _MAX_WORDS:
+                break
+        self.words = words
+        self.num_words = len(words)
+        bounds = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        self.bytes = np.frombuffer(self.data, dtype=np.uint8)
+        if len(self.data) != len(text):
+            char_starts = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.data))
+            bounds = char_starts[bounds]
+        self.starts: Offsets = bounds[:, 0]
+        self.ends: Offsets = bounds[:, 1]
+        self.start_list: list[int] = self.starts.tolist()
+        self.end_list: list[int] = self.ends.tolist()
+        self.hash_list = hashes
+        self._hashes = np.array([*hashes, 0, 0, 0], dtype=np.uint32)
+        self._shapes = np.array([*shapes, 0, 0, 0], dtype=np.uint32)
+
+    def __len__(self) -> int:
+        return self.num_words
+
+    @cached_property
+    def _gaps(self) -> Hashes:
+        """What separates a word from the one before, N + 3: 0 nothing, 1 a space, 2 more, 3 a line end, 4 the border of the text."""
+        n = self.num_words
+        gaps = np.full(n + 3, 4, dtype=np.uint32)
+        if n > 1:
+            width = self.starts[1:] - self.ends[:-1]
+            lines = np.cumsum(self.bytes == 10)
+            new_line = lines[np.maximum(self.starts[1:] - 1, 0)] > lines[np.maximum(self.ends[:-1] - 1, 0)]
+            gaps[1:n] = np.where(new_line, 3, np.minimum(width, 2))
+        return gaps
+
+    @cached_property
+    def start_features(self) -> Hashes:
+        """(N, 10): what stands left and right of each word, for "a value starts here"."""
+        n = self.num_words
+        h, s, g = self._hashes, self._shapes, self._gaps[:n]
+        h0, h1, h2, n1 = h[2 : n + 2], h[1 : n + 1], h[:n], h[3 : n + 3]
+        s0, s1, s2, t1 = s[2 : n + 2], s[1 : n + 1], s[:n], s[3 : n + 3]
+        at = np.arange(n, dtype=np.uint32)
+        first = np.maximum.accumulate(np.where(g >= 3, at, 0)) if n else at
+        letters = np.where((s1 >= 8) & (s1 < 32) | (s1 == 1), at, 0)
+        named = np.maximum.accumulate(letters) if n else at
+        columns = [
+            _join(h1, g),
+            _join(h2, h1),
+            h0,
+            _join(s1, g, s0),
+            _join(s2, s1, s0, t1),
+            _join(h0, n1),
+            np.minimum(at, 6),
+            _join(h0[first] if n else h0, np.minimum(at - first, 3)),
+            h1[named] if n else h1,
+            _join(np.minimum(n - at, 4), s0),
+        ]
+        tags = np.arange(1, len(columns) + 1, dtype=np.uint32) * np.uint32(0x27D4EB2F)
+        return np.ascontiguousarray(np.stack(columns, axis=1) ^ tags)
+
+    @cached_property
+    def stop_features(self) -> Hashes:
+        """(N, 7): what stands left and right of the end of each word, for "a value stops after it"."""
+        n = self.num_words
+        h, s, g = self._hashes, self._shapes, self._gaps[1 : n + 1]
+        h0, h1, h2 = h[2 : n + 2], h[3 : n + 3], h[4 : n + 4]
+        s0, s1, s2 = s[2 : n + 2], s[3 : n + 3], s[4 : n + 4]
+        columns = [_join(h1, g), _join(h0, h1), _join(h0, g), _join(s0, g, s1), _join(h1, h2), _join(s0, g, s1, s2), g]
+        tags = np.arange(21, len(columns) + 21, dtype=np.uint32) * np.uint32(0x27D4EB2F)
+        return np.ascontiguousarray(np.stack(columns, axis=1) ^ tags)
+
+    @cached_property
+    def bag(self) -> Hashes:
+        """Hashes of at most 48 different words, the first and last ones marked: what the document is about."""
+        n = self.num_words
+        body = list(dict.fromkeys(self.hash_list[2:]))
+        if len(body) > _MAX_BAG:
+            body = body[: _MAX_BAG // 2] + body[-_MAX_BAG // 2 :]
+        marks = [self.hash_list[i + 2] ^ 0x5BD1E995 * (i + 1) & 0xFFFFFFFF for i in range(min(2, n))]
+        marks += [self.hash_list[n + 1 - i] ^ 0x1B873593 * (i + 1) & 0xFFFFFFFF for i in range(min(2, n))]
+        return np.array([*body, *marks], dtype=np.uint32)
+
+    @cached_property
+    def lowered(self) -> bytes:
+        return self.data.lower()
+
+    @cached_property
+    def word_at(self) -> dict[int, int]:
+        """Byte offset of a word's start to its index."""
+        return {start: index for index, start in enumerate(self.start_list)}
+
+    @cached_property
+    def positions(self) -> dict[str, list[int]]:
+        """A word to the indices where it stands."""
+        found: dict[str, list[int]] = {}
+        for index, word in enumerate(self.words):
+            found.setdefault(word, []).append(index)
+        return found
+
+    def gap(self, index: int) -> bytes:
+        """The text between word `index` and the next."""
+        if index + 1 >= self.num_words:
+            return b""
+        return self.data[self.end_list[index] : self.start_list[index + 1]]
+
+    def word_containing(self, offset: int) -> int:
+        """Index of the word whose span ends after byte `offset`; N behind the last one."""
+        return int(np.searchsorted(self.ends, offset, side="right"))
+
+    def occurrences(self, text: bytes, limit: int) -> list[int]:
+        """Word indices where `text` stands from a word's start on, at most `limit`."""
+        found: list[int] = []
+        at = self.data.find(text)
+        while at >= 0 and len(found) < limit:
+            index = self.word_at.get(at)
+            if index is not None:
+                found.append(index)
+            at = self.data.find(text, at + 1)
+        return found

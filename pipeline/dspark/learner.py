@@ -1,0 +1,130 @@
+"""Learning from what the model wrote: each finished value and each piece of structure."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from pipeline.dspark.alignment import align
+from pipeline.dspark.chooser import Choice
+from pipeline.dspark.evidence import Evidence
+from pipeline.dspark.memory import MAX_TEXT_BYTES, Decision, Node
+from pipeline.dspark.path import Segment
+from pipeline.dspark.renderings import RENDERINGS
+from pipeline.dspark.situation import CONTEXT_SIZE, Situation
+
+_SURE = 0.96
+_FORGET_AT = 2000.0
+
+
+class Learner:
+    """Takes the segments of one record in order and keeps its `situation`."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self.situation = Situation()
+
+    def take(self, segment: Segment) -> None:
+        """Learn from one finished segment, then move the situation past it."""
+        if segment.is_glue:
+            self._glue(segment)
+        else:
+            end = self._value(segment.node, segment.text)
+            self.situation.after_value(segment.node, segment.text, end)
+
+    def _glue(self, segment: Segment) -> None:
+        decision = segment.node.glue
+        if len(segment.text) <= 4 * MAX_TEXT_BYTES:
+            outcome = decision.outcome(segment.text, "glue", segment.following)
+            if len(decision.outcomes) > 1:
+                choice = self._evidence.glue_choice(segment.node, self.situation)
+                self._decide(decision, choice, [decision.outcomes.index(outcome)])
+            else:
+                self._count(decision, [(0, 1.0)])
+        self.situation.after_glue(segment.text)
+
+    def _value(self, node: Node, raw: bytes) -> int | None:
+        """Learn a value; returns the word after it in the document, None where it is not there."""
+        evidence, situation = self._evidence, self.situation
+        text = _string(raw)
+        places = align(evidence.document, text) if text else []
+        right: list[tuple[bytes, str]] = [(b"", "copy")] if places else []
+        if situation.last_values.get(node.salt) == raw:
+            right.append((b"", "repeat"))
+        rendered: list[tuple[str, list[int]]] = []
+        for how in RENDERINGS:
+            if (text is None) != how.startswith("date") and (text is None or _like_date(raw)):
+                words, values = evidence.rendered(how)
+                found = [int(w) for w, v in zip(words, values, strict=True) if v == raw]
+                if found:
+                    rendered.append((how, found))
+                    right.append((b"", how))
+        literal = (raw, "literal")
+        if len(raw) <= MAX_TEXT_BYTES and (literal in node.value.by_text or node.meet(raw) or not right):
+            right.append(literal)
+        if not right:
+            return None
+        decision = node.value
+        wanted = [decision.outcome(value, how, None) for value, how in right]
+        belief = [1.0]
+        if len(decision.outcomes) > 1:
+            choice = evidence.value_choice(node, situation)
+            # An outcome made last may have pushed out one made before it.
+            indices = [decision.outcomes.index(o) for o in wanted if o in decision.outcomes]
+            belief = self._decide(decision, choice, indices)
+        else:
+            self._count(decision, [(0, 1.0)])
+        end = None
+        for how, found in rendered:
+            words = evidence.rendered(how)[0]
+            end = evidence.pointer.learn(node, situation.end, situation.before, found, np.unique(words)) + 1
+        if places and (belief[0] > 0.2 or len(belief) == 1):
+            gold = evidence.pointer.learn(node, situation.end, situation.before, [p.start for p in places], None)
+            place = next(p for p in places if p.start == gold)
+            node.copied += 1
+            evidence.stops.learn(node, place.start, place.end, place.whole)
+            for gap, after_sign, written in place.separators:
+                written_as = node.separators.setdefault((gap[:8], after_sign), {})
+                if written in written_as or len(written_as) < 8:
+                    written_as[written] = written_as.get(written, 0) + 1
+                if len(node.separators) > 64:
+                    node.separators.clear()
+            evidence.pointer.used[place.start : place.end + 1] = 1.0
+            end = place.end + 1
+        return end
+
+    def _decide(self, decision: Decision, choice: Choice, right: list[int]) -> list[float]:
+        """Learn a decision; returns how far each of `right` is believed to be what happened."""
+        chances = choice.chances[right]
+        total = float(chances.sum())
+        if total < _SURE:
+            self._evidence.chooser.learn(choice, right, CONTEXT_SIZE)
+        belief = [float(c) / total if total > 0 else 1.0 / len(right) for c in chances]
+        self._count(decision, list(zip(right, belief, strict=True)))
+        return belief
+
+    @staticmethod
+    def _count(decision: Decision, parts: list[tuple[int, float]]) -> None:
+        for index, part in parts:
+            decision.outcomes[index].count += part
+        decision.total += 1.0
+        if decision.total > _FORGET_AT:
+            decision.total /= 2
+            for outcome in decision.outcomes:
+                outcome.count /= 2
+
+
+def _string(raw: bytes) -> str | None:
+    """The text of a JSON string; None for another scalar, empty where it cannot be read."""
+    if raw[:1] != b'"':
+        return None
+    try:
+        text = json.loads(raw.decode("utf-8"), strict=False)
+    except ValueError:
+        return ""
+    return text if isinstance(text, str) else ""
+
+
+def _like_date(raw: bytes) -> bool:
+    return len(raw) == 12 and raw[5:6] == raw[8:9] == b"-"

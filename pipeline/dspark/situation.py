@@ -1,0 +1,67 @@
+"""What of the record written so far bears on what comes next."""
+
+from __future__ import annotations
+
+from pipeline.dspark.document import Document
+from pipeline.dspark.memory import Node
+from pipeline.dspark.weights import mix, salt_of
+
+_MAX_LITERAL_BYTES = 40
+_NUM_LITERALS = 4
+
+
+class Situation:
+    """Where copying stands in the document, the last glue and literals, how often each path was written."""
+
+    __slots__ = ("before", "counts", "end", "glues", "last_values", "literals")
+
+    def __init__(self) -> None:
+        self.end = 0  # index of the word after the last copied value
+        self.before = 0  # salt of the path that was copied last
+        self.glues = (0, 0)
+        self.literals: tuple[int, ...] = (0,) * _NUM_LITERALS
+        self.counts: dict[int, int] = {}
+        self.last_values: dict[int, bytes] = {}
+
+    def copy(self) -> Situation:
+        other = Situation.__new__(Situation)
+        other.end, other.before, other.glues, other.literals = self.end, self.before, self.glues, self.literals
+        other.counts = dict(self.counts)
+        other.last_values = dict(self.last_values)
+        return other
+
+    def after_glue(self, text: bytes) -> None:
+        self.glues = (salt_of(text), self.glues[0])
+
+    def after_value(self, node: Node, text: bytes, end: int | None) -> None:
+        """A value was written; `end` is the word after it where it was copied from the document."""
+        self.counts[node.salt] = self.counts.get(node.salt, 0) + 1
+        self.last_values[node.salt] = text
+        if len(text) <= _MAX_LITERAL_BYTES:
+            self.literals = (mix(node.salt, salt_of(text)), *self.literals[:-1])
+        if end is not None:
+            self.end, self.before = end, node.salt
+
+    def features(self, node: Node, document: Document) -> list[int]:
+        """Hashes for the decisions at `node`; always the same number."""
+        hashes, at = document.hash_list, self.end + 2
+        following = hashes[at] if at < len(hashes) else 7
+        further = hashes[at + 1] if at + 1 < len(hashes) else 7
+        count = min(self.counts.get(node.salt, 0), 6)
+        glue, glue_before = self.glues
+        a, b, c, d = self.literals
+        return [
+            0x11,
+            mix(0x21, glue),
+            mix(mix(0x22, glue), glue_before),
+            mix(0x31, a),
+            mix(0x32, b),
+            mix(0x32, c),
+            mix(0x32, d),
+            mix(0x41, count),
+            mix(0x51, following),
+            mix(mix(0x52, following), further),
+        ]
+
+
+CONTEXT_SIZE = 10
