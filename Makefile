@@ -1,0 +1,71 @@
+# Two commands do everything on a fresh machine:
+#   make demo    runs the main job on sample documents with the demo model
+#   make test    lint, types, fast tests, then the real chain (Spark + vLLM on the CPU)
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0+cpu
+# Where pip's own indexes have no CPU build of torch, it is taken from here.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+OUTPUT ?= demo-output
+
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+FAST := not spark and not vllm and not slow and not gpu
+CHAIN := (spark or vllm) and not slow and not gpu
+SLOW := slow and not gpu
+
+.PHONY: demo test setup java lint types test-fast test-chain test-slow clean help
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+demo: setup java ## run the main job on the sample orders and show a few records
+	$(BIN)/spark-submit jobs/extract.py \
+	  --input pipeline/samples/orders.jsonl --id-column id --schema schemas/orders.py:Order \
+	  --examples pipeline/samples/orders_examples.jsonl --model demo --output $(OUTPUT)
+
+test: lint types test-fast test-chain ## everything but the slow suites
+
+setup: $(READY) ## virtual environment with the CPU engine
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo "installing python3-venv"; $(call as_root,apt-get install -y -q python3-venv) && \
+	  $(PYTHON) -m venv $(VENV); } || { echo "install the package python3-venv, then run again"; exit 1; }
+	@echo "setting up $(VENV) (once; a few minutes)"
+	@$(PIP) '$(TORCH)' 2>/dev/null || $(PIP) '$(TORCH)' --index-url $(TORCH_INDEX)
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+java: ## check for Java 17 or newer; install it where that is allowed
+	@command -v java >/dev/null && \
+	  java -version 2>&1 | awk -F'"' '/version/ {split($$2, v, "."); exit !(v[1] >= 17)}' || { \
+	  echo "installing Java 17"; $(call as_root,apt-get update -q) >/dev/null; \
+	  $(call as_root,apt-get install -y -q openjdk-17-jre-headless) >/dev/null || \
+	  $(call as_root,apt-get install -y -q default-jre-headless) >/dev/null || \
+	  { echo "Java 17 or newer is missing; install it: apt-get install openjdk-17-jre-headless"; exit 1; }; }
+
+lint: setup ## ruff
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup ## mypy --strict
+	$(BIN)/mypy
+
+test-fast: setup ## under a minute; no Spark, no vLLM
+	$(BIN)/pytest -m "$(FAST)"
+
+test-chain: setup java ## the real chain: spark-submit, vLLM on the CPU, xgrammar, demo model
+	$(BIN)/pytest -m "$(CHAIN)"
+
+test-slow: setup java ## kill trials, sweeps and other long suites
+	$(BIN)/pytest -m "$(SLOW)"
+
+clean: ## remove the virtual environment and demo output
+	rm -rf $(VENV) $(OUTPUT)
+
+as_root = { [ "$$(id -u)" = 0 ] && $(1) || sudo -n $(1); }
