@@ -214,7 +214,7 @@ def _write_weights(reader: Any, fields: dict[str, Any], path: Path) -> None:
     heads = {"attn_q": fields["llama.attention.head_count"], "attn_k": fields["llama.attention.head_count_kv"]}
     tensors = {}
     for tensor in reader.tensors:
-        weight = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
+        weight = np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)  # a writable copy
         for kind, num_heads in heads.items():
             if f".{kind}." in tensor.name:  # GGUF interleaves the two rotary halves of each head
                 rows, columns = weight.shape
