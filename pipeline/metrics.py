@@ -1,0 +1,54 @@
+"""Counts of the expensive stage: kept by each task attempt, summed on the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+
+FOLDER = "progress"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one task attempt has done so far. Tokens include those of failed attempts."""
+
+    records: int = 0
+    rejects: int = 0
+    retried: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    engine: dict[str, float] = field(default_factory=dict)
+    load_s: float = 0.0
+    busy_s: float = 0.0
+    journal_s: float = 0.0
+    journal_files: int = 0
+    engine_id: str = ""
+
+    @property
+    def done(self) -> int:
+        return self.records + self.rejects
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Counts:
+        known = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(data).items() if name in known})
+
+
+def total(parts: Iterable[Counts]) -> Counts:
+    """Sum over task attempts; ``engine_id`` becomes the number of different engines, as text."""
+    result, engines = Counts(), set()
+    for part in parts:
+        for name in ("records", "rejects", "retried", "prompt_tokens", "output_tokens", "journal_files"):
+            setattr(result, name, getattr(result, name) + getattr(part, name))
+        for name in ("load_s", "busy_s", "journal_s"):
+            setattr(result, name, getattr(result, name) + getattr(part, name))
+        for name, value in part.engine.items():
+            result.engine[name] = result.engine.get(name, 0.0) + value
+        if part.engine_id:
+            engines.add(part.engine_id)
+    result.engine_id = str(len(engines))
+    return result

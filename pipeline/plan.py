@@ -1,0 +1,164 @@
+"""The plan of a run: its documents as chunks with keys, and which of them the journal does not know yet.
+
+Chunks are written once to the run's ``plan`` folder, so that counting, extraction and output all see the same ones
+however often Spark evaluates something, and the source is read once. The folder goes when the run is finished.
+
+On paper, one billion documents of 1 KB are 1 TB of plan, written once and read twice; the anti-join with the journal
+shuffles keys of 64 bytes and the chunks that are left. Partitions get equal numbers of estimated tokens: exactly up to
+:data:`EXACT_LIMIT` chunks, by hash of the key beyond, where the law of large numbers does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import InputError
+from pipeline.journal import OUTCOMES
+from pipeline.udf.arrow import CHUNK_COLUMNS, PLAN_COLUMNS
+from pipeline.udf.chunk import chunk_function
+from pipeline.udf.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.storage import Storage
+
+EXACT_LIMIT = 200_000
+_OUTCOME_COLUMNS = (
+    "key string, json string, reason string, detail string, errors string, attempts array<struct<number int, "
+    "finish_reason string, prompt_tokens int, output_tokens int, num_cached_tokens int, latency_ms double, "
+    "raw_output string, errors string>>, finished_at timestamp"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCounts:
+    """Numbers of a plan. ``num_rejected`` documents have no text to work on."""
+
+    num_documents: int
+    num_rejected: int
+    num_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What is left to do: distinct texts (``num_keys``), the documents they belong to, their estimated tokens."""
+
+    num_keys: int
+    num_documents: int
+    num_tokens: int
+    has_duplicates: bool
+
+
+def write_plan(documents: DataFrame, stage: Stage, storage: Storage, *, folder: str) -> DataFrame:
+    """Chunk all documents into ``folder`` and give the chunks back as a DataFrame of :data:`PLAN_COLUMNS`."""
+    planned = documents.mapInArrow(chunk_function(stage), PLAN_COLUMNS)
+    planned.write.mode("overwrite").parquet(storage.uri(folder))
+    return documents.sparkSession.read.schema(PLAN_COLUMNS).parquet(storage.uri(folder))
+
+
+def count_plan(plan: DataFrame) -> PlanCounts:
+    """Count documents and chunks.
+
+    Raises:
+        InputError: two documents have the same id; names some of them.
+    """
+    from pyspark.sql import functions as F
+
+    heads = plan.where(F.col("chunk_index") == 0)
+    twice = heads.groupBy("doc_id").count().where("count > 1").orderBy("doc_id").limit(5).collect()
+    if twice:
+        names = ", ".join(f"{row['doc_id']!r} ({row['count']} times)" for row in twice)
+        raise InputError(
+            f"documents must have ids of their own, but the input repeats {names}",
+            hint="remove the duplicates or pass another --id-column",
+        )
+    row = plan.agg(
+        F.count_if(F.col("chunk_index") == 0).alias("documents"),
+        F.count_if(F.col("key").isNull()).alias("rejected"),
+        F.count_if(F.col("key").isNotNull()).alias("chunks"),
+    ).first()
+    assert row is not None
+    return PlanCounts(int(row["documents"]), int(row["rejected"]), int(row["chunks"]))
+
+
+def read_outcomes(spark: SparkSession, journal: Storage) -> DataFrame:
+    """All outcomes of the journal, several per key where work was done twice."""
+    spark_schema = _OUTCOME_COLUMNS
+    if not journal.files(OUTCOMES):
+        return spark.createDataFrame([], spark_schema)
+    return spark.read.schema(spark_schema).parquet(journal.uri(OUTCOMES))
+
+
+def best_outcomes(outcomes: DataFrame) -> DataFrame:
+    """One outcome per key, as ``key, outcome``: a record before a reject, the earlier before the later.
+
+    Earlier first keeps the output what it was when work is done again.
+    """
+    from pyspark.sql import functions as F
+
+    order = F.struct(F.col("json").isNull(), F.col("finished_at"), F.xxhash64("json", "reason", "detail"))
+    whole = F.struct("json", "reason", "detail", "errors", "attempts")
+    return outcomes.groupBy("key").agg(F.min_by(whole, order).alias("outcome"))
+
+
+def pending_chunks(plan: DataFrame, outcomes: DataFrame, *, again: frozenset[str] | None = None) -> DataFrame:
+    """Chunks whose key has no outcome. Rejects with a reason in ``again`` count as not done (empty: any reason)."""
+    from pyspark.sql import functions as F
+
+    done = outcomes
+    if again is not None:
+        lost = F.col("outcome.reason").isin(sorted(again)) if again else F.lit(True)
+        done = best_outcomes(outcomes).where(F.col("outcome.json").isNotNull() | ~lost)
+    work = plan.where(F.col("key").isNotNull()).select(*CHUNK_COLUMNS)
+    return work.join(done.select("key").distinct(), "key", "left_anti")
+
+
+def count_pending(chunks: DataFrame) -> Pending:
+    from pyspark.sql import functions as F
+
+    row = chunks.agg(
+        F.count("*").alias("chunks"),
+        F.count_distinct("key").alias("keys"),
+        F.count_distinct("doc_id").alias("documents"),
+        F.sum("num_tokens").alias("tokens"),
+    ).first()
+    assert row is not None
+    return Pending(int(row["keys"]), int(row["documents"]), int(row["tokens"] or 0), row["chunks"] > row["keys"])
+
+
+def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> DataFrame:
+    """One chunk per key, in partitions of equal estimated tokens, the longest first in each."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    frame = chunks.dropDuplicates(["key"]) if pending.has_duplicates else chunks
+    frame = frame.select(*CHUNK_COLUMNS)
+    if num_partitions > 1 and pending.num_keys <= EXACT_LIMIT:
+        place = F.row_number().over(Window.orderBy(F.desc("num_tokens"), "key")) - 1
+        lap, index = F.floor(place / num_partitions), place % num_partitions
+        there_and_back = F.when(lap % 2 == 0, index).otherwise(num_partitions - 1 - index).cast("int")
+        frame = frame.withColumn("_partition", there_and_back).repartitionById(num_partitions, "_partition")
+    else:
+        frame = frame.repartition(num_partitions, "key")
+    return frame.sortWithinPartitions(F.desc("num_tokens"), "key").select(*CHUNK_COLUMNS)
+
+
+def documents_with_outcomes(plan: DataFrame, outcomes: DataFrame, *, num_partitions: int) -> DataFrame:
+    """``doc_id, chunks`` (chunks with their outcomes), ordered by position within partitions."""
+    from pyspark.sql import functions as F
+
+    columns = ("position", "doc_id", "chunk_index", "num_chunks", "char_start", "char_end", "key", "reason", "detail")
+    joined = plan.select(*columns).join(best_outcomes(outcomes), "key", "left")
+    chunk = F.struct("chunk_index", "char_start", "char_end", "key", "reason", "detail", "outcome")
+    single = joined.where("num_chunks = 1").select("position", "doc_id", F.array(chunk).alias("chunks"))
+    several = (
+        joined.where("num_chunks > 1")
+        .groupBy("doc_id")
+        .agg(F.min("position").alias("position"), F.collect_list(chunk).alias("chunks"))
+        .select("position", "doc_id", "chunks")
+    )
+    spread = single.unionByName(several)
+    spread = spread.repartition(1) if num_partitions == 1 else spread.repartition(num_partitions, "doc_id")
+    return spread.sortWithinPartitions("position").select("doc_id", "chunks")

@@ -1,0 +1,182 @@
+"""Sources of documents as one DataFrame: ``position, doc_id, text, metadata, reason, detail``.
+
+``text`` is null where ``reason`` says why: bytes that are no UTF-8, lines that are no JSON, values that are no text.
+Nothing is replaced silently and no line is lost. What is wrong with the source as a whole (missing path, missing
+column, unknown format) is raised on the driver.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config import InputConfig, InputFormat
+from pipeline.data import RejectReason
+from pipeline.errors import ConfigError, InputError
+from pipeline.sources import SourceFile, check_columns, list_files, read_function
+from pipeline.udf.arrow import DOCUMENT_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BY_SUFFIX: dict[str, InputFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".txt": "text",
+    ".md": "text",
+}
+_ID_COLUMNS = ("doc_id", "id")
+
+
+def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
+    """The documents of a source; at most ``config.limit`` of them, the first ones.
+
+    Raises:
+        ConfigError: no path, unknown format, unknown column.
+        InputError: the path is missing or cannot be read.
+    """
+    if not config.path:
+        raise ConfigError("no input is given", hint="pass --input PATH_OR_TABLE")
+    kind = config.format or infer_format(spark, config.path)
+    if kind == "table":
+        return documents_of(_table(spark, config.path), config)
+    if kind == "parquet":
+        list_files(config.path, suffix=None)
+        return documents_of(_parquet(spark, config.path), config)
+    if kind not in ("jsonl", "csv", "text"):
+        raise ConfigError(f"input format {kind!r} is not available in this version")
+    files = list_files(config.path, suffix={"jsonl": (".jsonl", ".ndjson", ".json"), "csv": (".csv",)}.get(kind))
+    return _from_files(spark, config, files, kind)
+
+
+def infer_format(spark: SparkSession, path: str) -> InputFormat:
+    """The format from a file's suffix or a folder's content; a name that is no path is a table.
+
+    Raises:
+        InputError: there is neither such a path nor such a table.
+        ConfigError: the suffix says nothing.
+    """
+    if not re.search(r"[/\\*]|\.\w+$", path) and not Path(path).exists() and _table_exists(spark, path):
+        return "table"
+    if re.fullmatch(r"\w+(\.\w+){1,2}", path) and not Path(path).exists() and _table_exists(spark, path):
+        return "table"
+    files = list_files(path, suffix=None)
+    kinds = {_BY_SUFFIX.get(file.suffix) for file in files}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
+        raise ConfigError(
+            f"cannot tell the format of {path} from its name", hint="pass --input-format jsonl, parquet, csv or text"
+        )
+    return kind
+
+
+def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
+    """Documents of any DataFrame. Text must be string or binary; other rows' faults become reasons.
+
+    Raises:
+        ConfigError: the id column or the text column is missing.
+        InputError: the text column is neither string nor binary.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, StringType
+
+    id_column = _id_column(frame.columns, config.id_column)
+    _require(frame.columns, config.text_column, "text", "--text-column")
+    kind = frame.schema[config.text_column].dataType
+    if not isinstance(kind, StringType | BinaryType):
+        raise InputError(
+            f"column {config.text_column!r} is {kind.simpleString()}, expected string or binary",
+            hint="pass --text-column",
+        )
+    if config.limit is not None:
+        frame = frame.limit(config.limit)
+    text, doc_id = F.col(f"`{config.text_column}`"), F.col(f"`{id_column}`").cast("string")
+    valid = F.is_valid_utf8(text.cast("string"))
+    position = F.monotonically_increasing_id()
+    no_id, bad = doc_id.isNull(), text.isNotNull() & ~valid
+    undecodable = F.lit(str(RejectReason.UNDECODABLE_INPUT))
+    return frame.select(
+        position.alias("position"),
+        F.coalesce(doc_id, F.concat(F.lit("row:"), position.cast("string"))).alias("doc_id"),
+        F.when(valid & ~no_id, text.cast("string")).alias("text"),
+        F.create_map().cast("map<string,string>").alias("metadata"),
+        F.when(no_id | bad, undecodable).alias("reason"),
+        F.when(no_id, F.lit(f"column {id_column} is null")).when(bad, F.lit("not UTF-8 text")).alias("detail"),
+    )
+
+
+def _from_files(spark: SparkSession, config: InputConfig, files: list[SourceFile], kind: InputFormat) -> DataFrame:
+    id_column = check_columns(files, kind=kind, id_column=config.id_column, text_column=config.text_column)
+    function = read_function(kind, id_column=id_column, text_column=config.text_column, limit=config.limit)
+    rows = [(index, *row) for index, row in enumerate(_parts(spark, files, kind))]
+    schema = "index int, uri string, name string, start long, stop long, first_line long"
+    num_parts = max(1, min(len(rows), 100_000))
+    parts = spark.createDataFrame(rows, schema).repartitionById(num_parts, "index")
+    documents = parts.mapInArrow(function, DOCUMENT_COLUMNS)
+    return documents.orderBy("position").limit(config.limit) if config.limit is not None else documents
+
+
+def _parts(spark: SparkSession, files: list[SourceFile], kind: InputFormat) -> list[tuple[Any, ...]]:
+    """(uri, name, start, stop, first line) of each part; only JSON Lines files are split, and only large ones."""
+    from pipeline.sources import count_function, split_file
+
+    if kind != "jsonl":
+        return [(f.uri, f.name, 0, f.size_bytes, 1) for f in files]
+    parts = [(f.uri, f.name, *span) for f in files for span in split_file(f)]
+    if len(parts) == len(files):
+        return [(*part, 1) for part in parts]
+    schema = "index int, uri string, name string, start long, stop long"
+    frame = spark.createDataFrame([(i, *part) for i, part in enumerate(parts)], schema)
+    counted = frame.repartitionById(len(parts), "index").mapInArrow(count_function(), "index int, lines long").collect()
+    lines = {row["index"]: row["lines"] for row in counted}
+    numbered, uri, line = [], "", 1
+    for index, part in enumerate(parts):
+        line = 1 if part[0] != uri else line
+        numbered.append((*part, line))
+        uri, line = part[0], line + lines[index]
+    return numbered
+
+
+def _id_column(columns: list[str], asked: str | None) -> str:
+    if asked is not None:
+        _require(columns, asked, "id", "--id-column")
+        return asked
+    for name in _ID_COLUMNS:
+        if name in columns:
+            return name
+    raise ConfigError(
+        f"no column names the documents; the columns are {', '.join(columns)}", hint="pass --id-column NAME"
+    )
+
+
+def _require(columns: list[str], name: str, role: str, option: str) -> None:
+    if name not in columns:
+        raise ConfigError(
+            f"the input has no {role} column {name!r}; its columns are {', '.join(columns)}", hint=f"pass {option} NAME"
+        )
+
+
+def _table_exists(spark: SparkSession, name: str) -> bool:
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except Exception:  # a name that Spark cannot parse is no table; what it raises differs by catalog
+        return False
+
+
+def _table(spark: SparkSession, name: str) -> DataFrame:
+    if not _table_exists(spark, name):
+        raise InputError(f"there is no table {name!r}", hint="pass a table, or a path with --input-format")
+    return spark.table(name)
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.read.parquet(path)
+    except PySparkException as error:
+        raise InputError(f"cannot read {path} as Parquet: {str(error).strip().splitlines()[0]}") from None

@@ -1,0 +1,158 @@
+"""Rounds of extraction: the expensive stage, run again after a failure until nothing is left or nothing helps."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import EngineError, EngineStartError, PipelineError
+from pipeline.faults import failed_partition, fault_of
+from pipeline.markers import combine, load_suspects, read_markers, save_suspects
+from pipeline.metrics import FOLDER as PROGRESS
+from pipeline.metrics import Counts, total
+from pipeline.plan import Pending, count_pending, partitioned, pending_chunks, read_outcomes
+from pipeline.session import engine_pool, is_local
+from pipeline.storage import Storage
+from pipeline.udf.extract import RESULT_COLUMNS, ExtractTask, extract_function
+from pipeline.udf.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+MAX_FRUITLESS_ROUNDS = 2
+_POLL_S = 1.0
+Watch = Callable[[Counts], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsResult:
+    """What the rounds of one run did: counts of this run's task attempts, and how often the stage had to start."""
+
+    counts: Counts
+    num_rounds: int
+
+
+def extract_pending(
+    plan: DataFrame,
+    stage: Stage,
+    journal: Storage,
+    *,
+    pending: Pending,
+    again: frozenset[str] | None = None,
+    watch: Watch | None = None,
+) -> RoundsResult:
+    """Work until every key of the plan has an outcome in the journal.
+
+    A round that fails because an engine died is followed by another one as long as rounds bring outcomes or new
+    suspects; what the journal holds is not done again.
+
+    Raises:
+        EngineError: the engine does not start, or dies without anything getting done.
+        PipelineError: whatever else a task raised.
+    """
+    spark = plan.sparkSession
+    run_id = uuid.uuid4().hex[:8]
+    journal.delete(PROGRESS)
+    num_rounds = fruitless = 0
+    while pending.num_keys:
+        num_rounds += 1
+        round_id = f"{run_id}r{num_rounds}"
+        before = (pending.num_keys, load_suspects(journal))
+        try:
+            with _watching(journal, watch):
+                _run_round(plan, stage, journal, round_id=round_id, pending=pending, again=again)
+            break
+        except Exception as error:
+            fault = fault_of(error)
+            if not isinstance(fault, EngineError) or isinstance(fault, EngineStartError):
+                if fault is None:
+                    raise
+                raise fault from None
+            _judge(journal, round_id, failed_partition(error))
+            again = None if again is None else frozenset({"*"})  # retried rejects are in the journal now
+            pending = count_pending(pending_chunks(plan, read_outcomes(spark, journal), again=None))
+            fruitless = fruitless + 1 if before == (pending.num_keys, load_suspects(journal)) else 0
+            if fruitless >= MAX_FRUITLESS_ROUNDS:
+                raise fault from None
+            logger.warning("round %d ended: %s; %d texts are left", num_rounds, fault, pending.num_keys)
+    journal.delete("started")
+    return RoundsResult(read_counts(journal), num_rounds)
+
+
+def read_counts(journal: Storage) -> Counts:
+    """Sum of what the task attempts of this run reported."""
+    data = [journal.read(file.path) for file in journal.files(PROGRESS)]
+    return total(Counts.from_json(item) for item in data if item)
+
+
+def num_slots(spark: SparkSession, stage: Stage) -> int:
+    """How many engines can work at the same time."""
+    engine = stage.config.engine
+    if is_local(spark):
+        takes_device = engine.kind == "vllm" or "device" in engine.args
+        return 1 if takes_device else int(spark.sparkContext.defaultParallelism)
+    return max(1, int(spark.sparkContext.defaultParallelism))
+
+
+def _run_round(
+    plan: DataFrame,
+    stage: Stage,
+    journal: Storage,
+    *,
+    round_id: str,
+    pending: Pending,
+    again: frozenset[str] | None,
+) -> None:
+    spark = plan.sparkSession
+    chunks = pending_chunks(plan, read_outcomes(spark, journal), again=again)
+    slots = num_slots(spark, stage)
+    num_partitions = slots if is_local(spark) else slots * 4
+    chunks = partitioned(chunks, pending, num_partitions=max(1, min(num_partitions, pending.num_keys)))
+    speculative = spark.conf.get("spark.speculation", "false") == "true"
+    task = ExtractTask(
+        stage=stage,
+        journal_root=journal.root,
+        round_id=round_id,
+        suspects=load_suspects(journal),
+        judge_attempts=not speculative,
+    )
+    with engine_pool(spark):
+        chunks.mapInArrow(extract_function(task), RESULT_COLUMNS).collect()
+
+
+def _judge(journal: Storage, round_id: str, partition: int | None) -> None:
+    """Write down whom the failed task's markers name; markers of tasks that only were cancelled say nothing."""
+    prefix = round_id if partition is None else f"{round_id}-p{partition:05d}-"
+    save_suspects(journal, combine(load_suspects(journal), read_markers(journal, prefix=prefix)))
+
+
+@contextmanager
+def _watching(journal: Storage, watch: Watch | None) -> Iterator[None]:
+    """Tell the counts to ``watch`` every second, from a thread, while the block runs."""
+    if watch is None:
+        yield
+        return
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.wait(_POLL_S):
+            try:
+                watch(read_counts(journal))
+            except (PipelineError, OSError, ValueError) as error:
+                logger.debug("no progress to show: %s", error)
+
+    thread = threading.Thread(target=poll, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    watch(read_counts(journal))

@@ -1,0 +1,258 @@
+"""One run on the driver: read, chunk, extract, merge, write; the manifest last."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config import RunConfig
+from pipeline.errors import ConfigError
+from pipeline.faults import spark_faults
+from pipeline.journal import FOLDER as JOURNAL
+from pipeline.manifest import build_manifest, without_secrets
+from pipeline.metrics import Counts
+from pipeline.plan import (
+    PlanCounts,
+    count_pending,
+    count_plan,
+    documents_with_outcomes,
+    pending_chunks,
+    read_outcomes,
+    write_plan,
+)
+from pipeline.progress import ProgressLine
+from pipeline.readers import read_documents
+from pipeline.rounds import RoundsResult, extract_pending
+from pipeline.schema import Schema
+from pipeline.session import make_session, with_package
+from pipeline.storage import Storage
+from pipeline.udf.lines import check_id_field
+from pipeline.udf.output import RESULT_COLUMNS, output_function
+from pipeline.udf.stage import Stage, build_stage
+from pipeline.writers import MANIFEST, RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+DOCUMENTS_PER_FILE = 250_000
+_RUN_FILE = "run.json"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Where the results of a finished run are, and its manifest."""
+
+    output: str
+    manifest: dict[str, Any] = field(repr=False)
+
+    @property
+    def reject_rate(self) -> float:
+        return float(self.manifest["reject_rate"])
+
+
+def run(
+    config: RunConfig,
+    *,
+    spark: SparkSession | None = None,
+    documents: DataFrame | None = None,
+    schema: Schema | None = None,
+    retry_reasons: Sequence[str] = (),
+    overwrite: bool = False,
+    say: Say | None = None,
+    show: Say | None = None,
+) -> RunResult:
+    """Extract one record per document into ``config.output.path``.
+
+    ``documents`` (see :data:`pipeline.udf.arrow.DOCUMENT_COLUMNS`) replaces ``config.input``. ``say`` gets a line per
+    stage, ``show`` the progress line about once a second. ``retry_reasons`` limits which rejects are done again.
+    Without ``spark`` a session is made, after the settings have been checked.
+
+    Raises:
+        ConfigError, InputError: anything that is wrong before work starts.
+        EngineError: the engine does not start or keeps dying.
+        OutputError: the output folder refuses.
+    """
+    if not config.output.path:
+        raise ConfigError("no output folder is given", hint="pass --output DIR")
+    stage = build_stage(config, schema=schema)
+    check_id_field(stage)
+    work = _Run(stage, Storage(config.output.path), say=say or _silent, show=show)
+    work.check_folder(overwrite=overwrite)
+    with spark_faults():
+        spark = with_package(spark) if spark is not None else make_session()
+        if documents is None:
+            documents = read_documents(spark, config.input)
+        return work.execute(spark, documents, retry_reasons=retry_reasons)
+
+
+class _Run:
+    """State of one run."""
+
+    def __init__(self, stage: Stage, output: Storage, *, say: Say, show: Say | None) -> None:
+        self._stage = stage
+        self._output = output
+        self._journal = output.child(JOURNAL)
+        self._run_id = uuid.uuid4().hex[:12]
+        self._say = say
+        self._show = show
+        self._started_at = time.time()
+        self._timings_s: dict[str, float] = {}
+
+    def check_folder(self, *, overwrite: bool) -> None:
+        """Raise ConfigError where the output folder is somebody else's."""
+        known = self._journal.read(_RUN_FILE)
+        if known is None:
+            if not self._output.is_empty():
+                raise ConfigError(
+                    f"output folder {self._output.root} is not empty and holds no run of this program",
+                    hint="pass another --output",
+                )
+        elif not overwrite:
+            before = json.loads(known)
+            changed = [name for name, value in self._identity().items() if before["identity"].get(name) != value]
+            if changed:
+                raise ConfigError(
+                    f"output folder {self._output.root} holds a run with other settings: {', '.join(changed)}",
+                    hint="pass another --output, or --overwrite to replace its results",
+                )
+
+    def execute(self, spark: SparkSession, documents: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
+        settings = without_secrets(self._stage.config.model_dump(mode="json"))
+        content = {"identity": self._identity(), "settings": settings}
+        self._journal.write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
+        folder = f"plan/{self._run_id}"
+        try:
+            with self._timed("plan"):
+                plan = write_plan(documents, self._stage, self._journal, folder=folder)
+                counts = count_plan(plan)
+            result, num_resumed = self._extract(spark, plan, counts, retry_reasons)
+            with self._timed("output"):
+                parts, totals = self._write(spark, plan, counts)
+            manifest = self._manifest(counts, totals, result, num_resumed)
+            commit(self._output, parts, datasets=self._datasets, manifest=manifest)
+        finally:
+            self._journal.delete("plan")
+        return RunResult(self._output.uri(""), manifest)
+
+    def _extract(self, plan: DataFrame, counts: PlanCounts, retry_reasons: Sequence[str]) -> tuple[RoundsResult, int]:
+        retry = self._stage.config.journal.retry_rejects or bool(retry_reasons)
+        again = frozenset(retry_reasons) if retry else None
+        with self._timed("compare"):
+            pending = count_pending(pending_chunks(plan, read_outcomes(spark, self._journal), again=again))
+        num_resumed = counts.num_documents - counts.num_rejected - pending.num_documents
+        if num_resumed:
+            self._say(f"[resumed] {num_resumed} of {counts.num_documents}")
+        if not pending.num_keys:
+            return RoundsResult(Counts(), 0), num_resumed
+        line = ProgressLine(
+            num_total=counts.num_documents,
+            num_resumed=counts.num_documents - pending.num_documents,
+            num_work=pending.num_keys,
+        )
+        show = self._show
+        watch = None if show is None else lambda now: show(line.render(now))
+        with self._timed("extract"):
+            result = extract_pending(plan, self._stage, self._journal, pending=pending, again=again, watch=watch)
+        return result, num_resumed
+
+    @property
+    def _datasets(self) -> list[str]:
+        formats = self._stage.config.output.formats
+        wanted = {RECORDS: "parquet" in formats, RECORD_LINES: "jsonl" in formats, REJECTS: True}
+        return [name for name, is_wanted in wanted.items() if is_wanted]
+
+    def _write(self, spark: SparkSession, plan: DataFrame, counts: PlanCounts) -> tuple[list[Part], dict[str, Any]]:
+        self._output.delete(STAGING)
+        num_files = max(1, math.ceil(counts.num_documents / DOCUMENTS_PER_FILE))
+        outcomes = read_outcomes(spark, self._journal)
+        documents = documents_with_outcomes(plan, outcomes, num_partitions=num_files)
+        function = output_function(self._stage, root=self._output.root, round_id=self._run_id, datasets=self._datasets)
+        rows = documents.mapInArrow(function, RESULT_COLUMNS).collect()
+        parts = [Part.from_json(text) for row in rows for text in json.loads(row["parts"])]
+        for dataset in self._datasets:
+            if not any(part.dataset == dataset for part in parts):
+                path = f"{STAGING}/{self._run_id}/{dataset}/empty.{dataset.rpartition('.')[2]}"
+                parts.append(write_empty(self._output, path, dataset, self._stage.schema))
+        return parts, _sum_counts([json.loads(row["counts"]) for row in rows])
+
+    def _manifest(
+        self, plan: PlanCounts, totals: Mapping[str, Any], result: RoundsResult, num_resumed: int
+    ) -> dict[str, Any]:
+        stage, counts = self._stage, result.counts
+        return build_manifest(
+            run_id=self._run_id,
+            settings=stage.config.model_dump(mode="json"),
+            hashes={
+                "run": stage.fingerprint,
+                "schema": stage.schema.fingerprint,
+                "prompt": stage.prompt_fingerprint,
+                "grammar": stage.grammar_fingerprint,
+            },
+            model=stage.model_id,
+            num_documents=plan.num_documents,
+            num_resumed=num_resumed,
+            counts=totals,
+            engine={
+                "loads": int(counts.engine_id or 0),
+                "load_s": round(counts.load_s, 3),
+                "busy_s": round(counts.busy_s, 3),
+                "rounds": result.num_rounds,
+                "journal_s": round(counts.journal_s, 3),
+                "journal_files": counts.journal_files,
+                "prompt_tokens": counts.prompt_tokens,
+                "output_tokens": counts.output_tokens,
+                "counters": counts.engine,
+            },
+            timings_s=self._timings_s | {"total": time.time() - self._started_at},
+            started_at=self._started_at,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        stage = self._stage
+        return {
+            "schema": stage.schema.fingerprint,
+            "prompt": stage.prompt_fingerprint,
+            "model": stage.model_id,
+            "decoding": stage.config.decoding.model_dump(mode="json"),
+            "chunking": stage.config.chunking.model_dump(mode="json"),
+            "input": stage.config.input.path,
+        }
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - started
+            self._timings_s[stage] = self._timings_s.get(stage, 0.0) + seconds
+            logger.info("stage %s took %.1f s", stage, seconds)
+
+
+def is_finished(output: str) -> bool:
+    """Whether a folder holds the results of a finished run."""
+    return Storage(output).exists(MANIFEST)
+
+
+def _sum_counts(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    names = ("documents", "records", "rejects", "missing", "retried", "num_chunks", "prompt_tokens", "output_tokens")
+    total: dict[str, Any] = {name: sum(part[name] for part in parts) for name in (*names, "conflicts")}
+    reasons: dict[str, int] = {}
+    for part in parts:
+        for reason, number in part["by_reason"].items():
+            reasons[reason] = reasons.get(reason, 0) + number
+    return total | {"by_reason": reasons}
+
+
+def _silent(text: str) -> None:
+    return None
