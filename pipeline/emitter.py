@@ -242,7 +242,7 @@ class _Emitter:
                 after = node(prefix + head, [word for word in words if word.startswith(prefix + head)])
                 options.append(f"{ebnf.literal(head)} {after}")
             excluded = "".join(ebnf.class_character(ord(head)) for head in heads)
-            options += [rf'[^"\\\x00-\x1f{excluded}] {rest}', f"{ebnf.ESCAPE} {rest}"]
+            options += [rf'[^"\\{excluded}\x00-\x1f] {rest}', f"{ebnf.ESCAPE} {rest}"]
             self.rules[rule] = " | ".join(options)
             return rule
 
