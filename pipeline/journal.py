@@ -210,3 +210,12 @@ def keys_of(storage: Storage, *, prefix: str) -> set[str]:
             if data is not None:
                 keys.update(pq.read_table(pa.BufferReader(data), columns=["key"]).column("key").to_pylist())
     return keys
+
+
+def count_outcomes(storage: Storage) -> int:
+    """Number of outcomes in the journal by the files' footers, work done twice counted twice."""
+    total = 0
+    for file in storage.files(OUTCOMES):
+        with storage.open_input_file(file.path) as source:
+            total += pq.ParquetFile(source).metadata.num_rows
+    return total

@@ -16,6 +16,7 @@ from pipeline.config import RunConfig
 from pipeline.errors import ConfigError
 from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
+from pipeline.journal import count_outcomes
 from pipeline.manifest import build_manifest, without_secrets
 from pipeline.metrics import Counts
 from pipeline.plan import (
@@ -33,10 +34,10 @@ from pipeline.rounds import RoundsResult, extract_pending
 from pipeline.schema import Schema
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
-from pipeline.udf.lines import check_id_field
+from pipeline.udf.lines import check_lines
 from pipeline.udf.output import RESULT_COLUMNS, output_function
 from pipeline.udf.stage import Stage, build_stage
-from pipeline.writers import MANIFEST, RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
+from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,9 +86,10 @@ def run(
     if not config.output.path:
         raise ConfigError("no output folder is given", hint="pass --output DIR")
     stage = build_stage(config, schema=schema)
-    check_id_field(stage)
-    work = _Run(stage, Storage(config.output.path), say=say or _silent, show=show)
-    work.check_folder(overwrite=overwrite)
+    check_lines(stage)
+    output = Storage(config.output.path)
+    check_folder(output, stage, overwrite=overwrite)
+    work = _Run(stage, output, say=say or _silent, show=show)
     with spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
         if documents is None:
@@ -108,27 +110,9 @@ class _Run:
         self._started_at = time.time()
         self._timings_s: dict[str, float] = {}
 
-    def check_folder(self, *, overwrite: bool) -> None:
-        """Raise ConfigError where the output folder is somebody else's."""
-        known = self._journal.read(_RUN_FILE)
-        if known is None:
-            if not self._output.is_empty():
-                raise ConfigError(
-                    f"output folder {self._output.root} is not empty and holds no run of this program",
-                    hint="pass another --output",
-                )
-        elif not overwrite:
-            before = json.loads(known)
-            changed = [name for name, value in self._identity().items() if before["identity"].get(name) != value]
-            if changed:
-                raise ConfigError(
-                    f"output folder {self._output.root} holds a run with other settings: {', '.join(changed)}",
-                    hint="pass another --output, or --overwrite to replace its results",
-                )
-
     def execute(self, spark: SparkSession, documents: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
         settings = without_secrets(self._stage.config.model_dump(mode="json"))
-        content = {"identity": self._identity(), "settings": settings}
+        content = {"identity": _identity(self._stage), "settings": settings}
         self._journal.write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
         folder = f"plan/{self._run_id}"
         try:
@@ -144,7 +128,9 @@ class _Run:
             self._journal.delete("plan")
         return RunResult(self._output.uri(""), manifest)
 
-    def _extract(self, plan: DataFrame, counts: PlanCounts, retry_reasons: Sequence[str]) -> tuple[RoundsResult, int]:
+    def _extract(
+        self, spark: SparkSession, plan: DataFrame, counts: PlanCounts, retry_reasons: Sequence[str]
+    ) -> tuple[RoundsResult, int]:
         retry = self._stage.config.journal.retry_rejects or bool(retry_reasons)
         again = frozenset(retry_reasons) if retry else None
         with self._timed("compare"):
@@ -217,17 +203,6 @@ class _Run:
             started_at=self._started_at,
         )
 
-    def _identity(self) -> dict[str, Any]:
-        stage = self._stage
-        return {
-            "schema": stage.schema.fingerprint,
-            "prompt": stage.prompt_fingerprint,
-            "model": stage.model_id,
-            "decoding": stage.config.decoding.model_dump(mode="json"),
-            "chunking": stage.config.chunking.model_dump(mode="json"),
-            "input": stage.config.input.path,
-        }
-
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
         started = time.monotonic()
@@ -239,9 +214,40 @@ class _Run:
             logger.info("stage %s took %.1f s", stage, seconds)
 
 
-def is_finished(output: str) -> bool:
-    """Whether a folder holds the results of a finished run."""
-    return Storage(output).exists(MANIFEST)
+def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> None:
+    """Raise ConfigError where the output folder is somebody else's or holds a run with other settings."""
+    known = output.child(JOURNAL).read(_RUN_FILE)
+    if known is None:
+        if not output.is_empty():
+            raise ConfigError(
+                f"output folder {output.root} is not empty and holds no run of this program",
+                hint="pass another --output",
+            )
+    elif not overwrite:
+        before = json.loads(known)["identity"]
+        changed = [name for name, value in _identity(stage).items() if before.get(name) != value]
+        if changed:
+            raise ConfigError(
+                f"output folder {output.root} holds a run with other settings: {', '.join(changed)}",
+                hint="pass another --output, or --overwrite to replace its results",
+            )
+
+
+def done_so_far(output: str) -> int:
+    """How many outcomes the journal of a run holds; cheap enough for a message at the end."""
+    return count_outcomes(Storage(output).child(JOURNAL))
+
+
+def _identity(stage: Stage) -> dict[str, Any]:
+    """What must be the same for a run to go on in its folder; limit, profile and format may change."""
+    return {
+        "schema": stage.schema.fingerprint,
+        "prompt": stage.prompt_fingerprint,
+        "model": stage.model_id,
+        "decoding": stage.config.decoding.model_dump(mode="json"),
+        "chunking": stage.config.chunking.model_dump(mode="json"),
+        "input": stage.config.input.path,
+    }
 
 
 def _sum_counts(parts: list[dict[str, Any]]) -> dict[str, Any]:

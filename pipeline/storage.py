@@ -95,6 +95,17 @@ class Storage:
         except OSError as error:
             raise InputError(f"cannot read {self.uri(path)}: {error.strerror or error}") from None
 
+    def open_input_file(self, path: str) -> Any:
+        """A file that can be read from any place, as Parquet readers need it.
+
+        Raises:
+            InputError: the file cannot be opened.
+        """
+        try:
+            return self._fs.open_input_file(self._full(path))
+        except OSError as error:
+            raise InputError(f"cannot read {self.uri(path)}: {error.strerror or error}") from None
+
     def exists(self, path: str = "") -> bool:
         from pyarrow.fs import FileType
 

@@ -1,0 +1,169 @@
+"""Extract one validated record per document: ``spark-submit jobs/extract.py`` or ``python jobs/extract.py``."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+if __package__ in (None, ""):  # run as a file: the package lies beside this folder
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from jobs.settings import engine_args, nest, read_examples, text_or_file
+from pipeline.config import RunConfig, load_config
+from pipeline.errors import ConfigError, InputError, PipelineError
+
+EXIT_FAILED, EXIT_USAGE, EXIT_REJECTS = 1, 2, 3
+
+EPILOG = """\b
+Examples:
+  spark-submit jobs/extract.py --input pipeline/samples/orders.jsonl \\
+      --schema schemas/orders.py:CustomerOrders --output out/orders
+  spark-submit jobs/extract.py --input letters/ --input-format text --schema contract.json \\
+      --model Qwen/Qwen3-4B --engine-arg tensor_parallel_size=2 --output s3://bucket/contracts
+  python jobs/extract.py --config run.yaml --limit 20 --dry-run
+
+\b
+Run the same command again to resume. Change only --profile or --format to write the results anew without the model.
+Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects than --max-reject-rate.
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--input", "input_path", metavar="PATH_OR_TABLE", help="Documents: a file, folder, glob, URI or table.")
+@click.option("--input-format", metavar="FORMAT", help="jsonl, parquet, csv, text (one file = one document) or table.")
+@click.option("--id-column", metavar="NAME", help="Column that names a document. [default: doc_id or id]")
+@click.option("--text-column", metavar="NAME", help="Column with the text. [default: text]")
+@click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
+@click.option("--output", metavar="DIR", help="Folder or URI for the results.")
+@click.option("--model", metavar="NAME", help="demo, a Hugging Face hub id, or a model folder. [default: demo]")
+@click.option("--instructions", metavar="TEXT|@FILE", help="What the model is told before the document.")
+@click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
+@click.option("--profile", metavar="NAME", help="Form of records.jsonl: spark, java, kettle, ascii. [default: spark]")
+@click.option(
+    "--format", "formats", multiple=True, metavar="NAME", help="parquet or jsonl; repeatable. [default: both]"
+)
+@click.option("--limit", type=int, metavar="N", help="Only the first N documents.")
+@click.option("--dry-run", is_flag=True, help="Check everything and count the work; load no model, write nothing.")
+@click.option("--max-retries", type=int, metavar="N", help="Retries of an invalid output. [default: 1]")
+@click.option("--max-reject-rate", type=float, metavar="RATE", help="Exit with 3 above this share of rejects (0 to 1).")
+@click.option("--id-field", metavar="NAME", help='Name of the id in records.jsonl; "" leaves it out. [default: doc_id]')
+@click.option("--engine-arg", "engine_arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
+@click.option("--config", "config_file", metavar="FILE.yaml", help="The same settings as a file; options win.")
+@click.option("--dspark/--no-dspark", default=None, help="Speculative decoding with DSpark. [default: on]")
+@click.option("--retry-rejects", is_flag=True, default=None, help="Do earlier rejects again.")
+@click.option("--overwrite", is_flag=True, help="Replace results of a run with other settings in the same folder.")
+@click.option("--quiet", is_flag=True, default=None, help="No progress, no table; errors only.")
+@click.option("--verbose", is_flag=True, help="Log what happens, with tracebacks.")
+def main(config_file: str | None, dry_run: bool, overwrite: bool, verbose: bool, **options: Any) -> None:
+    """Extract one validated record per document with a schema, on Spark and vLLM."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        config = _config(config_file, options)
+        _check(config)
+        if dry_run:
+            from pipeline.dry_run import dry_run as check_work
+
+            for line in check_work(config):
+                click.echo(line)
+            return
+        _run(config, overwrite=overwrite)
+    except PipelineError as error:
+        if verbose:
+            logging.getLogger(__name__).exception("the run ended")
+        _fail(error)
+    except (SystemExit, KeyboardInterrupt, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        if verbose:
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        click.echo(f"error: unexpected {type(error).__name__}: {lines[0] if lines else ''} (see --verbose)", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _config(file: str | None, options: dict[str, Any]) -> RunConfig:
+    values = nest(
+        {
+            "input.path": options["input_path"],
+            "input.format": options["input_format"],
+            "input.id_column": options["id_column"],
+            "input.text_column": options["text_column"],
+            "input.limit": options["limit"],
+            "schema_spec": options["schema"],
+            "output.path": options["output"],
+            "output.profile": options["profile"],
+            "output.formats": list(options["formats"]) or None,
+            "output.id_field": options["id_field"],
+            "output.max_reject_rate": options["max_reject_rate"],
+            "engine.model": options["model"],
+            "engine.args": engine_args(options["engine_arg"]),
+            "prompt.instructions": text_or_file(options["instructions"]),
+            "prompt.examples": read_examples(options["examples"]),
+            "decoding.max_retries": options["max_retries"],
+            "dspark.enabled": options["dspark"],
+            "journal.retry_rejects": options["retry_rejects"],
+            "quiet": options["quiet"],
+        }
+    )
+    return load_config(values, file=Path(file) if file else None)
+
+
+def _check(config: RunConfig) -> None:
+    missing = [
+        option
+        for option, value in (
+            ("--input", config.input.path),
+            ("--schema", config.schema_spec),
+            ("--output", config.output.path),
+        )
+        if not value
+    ]
+    if missing:
+        raise ConfigError(f"missing {', '.join(missing)}", hint="see --help for examples")
+
+
+def _run(config: RunConfig, *, overwrite: bool) -> None:
+    from jobs.terminal import Terminal, summary
+    from pipeline.run import done_so_far, run
+
+    terminal = Terminal(quiet=config.quiet)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        result = run(config, overwrite=overwrite, say=terminal.say, show=terminal.show if terminal.is_live else None)
+    except KeyboardInterrupt:
+        terminal.clear()
+        done = done_so_far(str(config.output.path))
+        click.echo(f"stopped: {done} texts are done and kept; run the same command again to go on", err=True)
+        sys.exit(EXIT_FAILED)
+    finally:
+        terminal.clear()
+    if not config.quiet:
+        for line in summary(result):
+            click.echo(line)
+    limit = config.output.max_reject_rate
+    if limit is not None and result.reject_rate > limit:
+        click.echo(
+            f"error: {result.reject_rate:.1%} of the documents were rejected, more than --max-reject-rate {limit:.1%}",
+            err=True,
+        )
+        sys.exit(EXIT_REJECTS)
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _fail(error: PipelineError) -> NoReturn:
+    click.echo("error: " + " ".join(str(error).split()), err=True)
+    sys.exit(EXIT_USAGE if isinstance(error, ConfigError | InputError) else EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    main()
