@@ -100,16 +100,16 @@ class KettleForm:
         optional = optional or type_.nullable
         if type_.kind not in CONTAINERS:
             return _TEXT
-        if type_.kind != "struct" and optional:
-            return replace(JSON_VALUE, nullable=False)  # the list or map, or the null text in its place
         if level == MAX_LEVELS and _has_containers(type_):
             names: dict[str, str] = {}
-            if not _static_names(type_, "", where, names):
-                return _TEXTS
-            return FieldType("struct", fields=tuple(Field(name, _TEXT, True) for name in names))
-        item = self._output(type_.item or JSON_VALUE, level + 1, f"{where}/*")
-        fields = tuple(self._output_field(f, type_, level, where, optional) for f in type_.fields)
-        return replace(type_, nullable=False, item=item, fields=fields)
+            complete = _static_names(type_, "", where, names)
+            result = FieldType("struct", fields=tuple(Field(n, _TEXT, True) for n in names)) if complete else _TEXTS
+        else:
+            item = self._output(type_.item or JSON_VALUE, level + 1, f"{where}/*")
+            fields = tuple(self._output_field(f, type_, level, where, optional) for f in type_.fields)
+            result = replace(type_, nullable=False, item=item, fields=fields)
+        # a list or map that may be missing: itself, or the null text in its place
+        return replace(JSON_VALUE, nullable=False) if type_.kind != "struct" and optional else result
 
     def _output_field(self, field: Field, parent: FieldType, level: int, where: str, optional: bool) -> Field:
         if field.name == EXTRA:

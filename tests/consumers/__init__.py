@@ -1,0 +1,1 @@
+"""Every consumer's own parser reads the output of its profile."""
