@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.strict_json import dumps
-from pipeline.subschemas import lookup
+from pipeline.subschemas import lookup, target_of
 
 Node = dict[str, Any]
 MAX_ALTERNATIVES = 128
@@ -51,8 +51,9 @@ class Expander:
         return _unique(found)
 
     def _parts(self, node: Node) -> Iterator[list[Any]]:
-        if str(node.get("$ref", "")).startswith("#"):
-            yield [lookup(self.root, node["$ref"])]
+        target = target_of(node)
+        if target is not None:
+            yield [lookup(self.root, target)]
         for child in node.get("allOf") or []:
             yield [child]
         for keyword in ("anyOf", "oneOf"):
@@ -63,7 +64,7 @@ class Expander:
 
     def _close(self, option: Node, node: Node) -> Node:
         """``unevaluatedProperties`` of one alternative: what other parts of the node may evaluate stays allowed."""
-        if "additionalProperties" in option or "$ref" in node and not str(node["$ref"]).startswith("#"):
+        if "additionalProperties" in option or ("$ref" in node and target_of(node) is None):
             return option
         others: dict[str, Any] = {}
         patterns: dict[str, Any] = {}
@@ -87,8 +88,9 @@ def _in_place(root: Mapping[str, Any], node: Any, depth: int = 0) -> Iterator[No
     inner = [child for keyword in ("allOf", "anyOf", "oneOf") for child in node.get(keyword) or []]
     inner += [node[keyword] for keyword in ("if", "then", "else") if keyword in node]
     inner += list((node.get("dependentSchemas") or {}).values())
-    if str(node.get("$ref", "")).startswith("#"):
-        inner.append(lookup(root, node["$ref"]))
+    target = target_of(node)
+    if target is not None:
+        inner.append(lookup(root, target))
     for child in inner:
         if isinstance(child, dict):
             yield child

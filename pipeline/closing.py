@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline.subschemas import children, lookup, pointer, walk
+from pipeline.subschemas import children, lookup, pointer, target_of, walk
 
 _COMBINATORS = ("allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref")
 
@@ -35,7 +35,7 @@ def close_objects_of(document: dict[str, Any]) -> dict[str, Any]:
             owner[int(key) if isinstance(owner, list) else key] = change(child, path + keys)
         if place in combined or "additionalProperties" in node or "unevaluatedProperties" in node:
             return copy
-        if _is_composition(node) or node.get("$ref") in combined:
+        if _is_composition(node) or target_of(node) in combined:
             if any(True for _ in _declared(document, node)):
                 copy["unevaluatedProperties"] = False
         elif "properties" in node or "patternProperties" in node:
@@ -64,8 +64,9 @@ def _parts(document: Mapping[str, Any], node: Mapping[str, Any], place: str) -> 
             yield f"{place}/{keyword}", node[keyword]
     for name, child in (node.get("dependentSchemas") or {}).items():
         yield f"{place}/dependentSchemas{pointer((name,))[1:]}", child
-    if str(node.get("$ref", "")).startswith("#"):
-        yield node["$ref"], lookup(document, node["$ref"])
+    target = target_of(node)
+    if target is not None:
+        yield target, lookup(document, target)
 
 
 def _declared(document: Mapping[str, Any], node: Any, place: str = "#", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -36,6 +36,9 @@ class _Order:
         if not isinstance(value, dict | list):
             return value
         option = self._best(node, value)
+        for constant in (candidate for values in literal_lists(option) for candidate in values):
+            if same(constant, value):
+                return constant
         if isinstance(value, list):
             prefix = option.get("prefixItems") or []
             rest = option.get("items", True)

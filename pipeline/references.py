@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import quote, unquote, urldefrag, urljoin
 
 from pipeline.errors import SchemaError
-from pipeline.subschemas import IN_PLACE_LISTS, IN_PLACE_SINGLE, META_SCHEMAS, children, lookup, pointer, walk
+from pipeline.subschemas import IN_PLACE_LISTS, IN_PLACE_SINGLE, META_SCHEMAS, children, lookup, pointer, target_of, walk
 
 _ROOT = "https://schema.invalid/schema.json"
 
@@ -80,7 +80,7 @@ class _Index:
     def _resolve(self, reference: str, base: str, path: tuple[str, ...]) -> str:
         if reference.startswith(META_SCHEMAS):
             return reference  # the validator carries the meta-schemas; nothing is fetched
-        resource, fragment = urldefrag(urljoin(base, reference))
+        resource, fragment = urldefrag(base + reference if reference.startswith("#") else urljoin(base, reference))
         fragment = unquote(fragment)
         if resource not in self._resources:
             raise SchemaError(
@@ -90,7 +90,7 @@ class _Index:
         if fragment and not fragment.startswith("/"):
             if f"{resource}#{fragment}" not in self._anchors:
                 raise SchemaError(f"{reference!r} points at nothing", path=pointer(path), keyword="$ref")
-            return pointer(self._anchors[f"{resource}#{fragment}"])
+            return _reference(pointer(self._anchors[f"{resource}#{fragment}"]))
         target = pointer(self._resources[resource]) + fragment
         try:
             found = lookup(self._document, target)
@@ -98,7 +98,7 @@ class _Index:
             raise SchemaError(f"{reference!r} points at nothing", path=pointer(path), keyword="$ref") from None
         if not isinstance(found, Mapping | bool):
             raise SchemaError(f"{reference!r} points at no schema", path=pointer(path), keyword="$ref")
-        return target
+        return _reference(target)
 
     def _resolve_dynamic(self, reference: str, base: str, path: tuple[str, ...]) -> str:
         places = self._dynamic.get(urldefrag(reference).fragment, [])
@@ -108,6 +108,10 @@ class _Index:
                 keyword="$dynamicRef", hint="use $ref; targets that depend on the caller are not supported",
             )  # fmt: skip
         return self._resolve(reference, base, path)
+
+
+def _reference(target: str) -> str:
+    return "#" + quote(target[1:], safe="/~!$&'()*+,;=:@-._")
 
 
 def refuse_empty_cycles(document: Mapping[str, Any]) -> None:
@@ -121,8 +125,9 @@ def refuse_empty_cycles(document: Mapping[str, Any]) -> None:
         if place in done or not isinstance(node, Mapping):
             return
         trail = (*trail, place)
-        if isinstance(node.get("$ref"), str) and node["$ref"].startswith("#"):
-            visit(lookup(document, node["$ref"]), node["$ref"], trail)
+        target = target_of(node)
+        if target is not None:
+            visit(lookup(document, target), target, trail)
         for keyword in IN_PLACE_LISTS:
             for index, child in enumerate(node.get(keyword) or []):
                 visit(child, f"{place}/{keyword}/{index}", trail)

@@ -139,7 +139,7 @@ class _Builder:
         lists = literal_lists(node)
         kinds = types_of(node)
         if lists:
-            texts = [dumps(value) for value in lists[0] if _has_type(value, kinds)]
+            texts = [dumps(_plain(value)) for value in lists[0] if _has_type(value, kinds)]
             return [Constants(tuple(texts))] if texts else []
         if "type" not in node and not _constrains(node):
             return [AnyValue()]
@@ -308,6 +308,15 @@ _CONSTRAINTS = (
 
 def _constrains(node: Node) -> bool:
     return any(keyword in node for keyword in _CONSTRAINTS)
+
+
+def _plain(value: Any) -> Any:
+    """A constant with whole numbers as integers: ``2.0`` and ``2`` are the same value."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _has_type(value: Any, kinds: list[str]) -> bool:

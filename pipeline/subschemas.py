@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pipeline.errors import SchemaError
 
@@ -62,6 +63,12 @@ def map_schemas(node: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
 def pointer(path: tuple[str, ...]) -> str:
     """A JSON pointer as text; the root is ``#``."""
     return "#" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def target_of(node: Any) -> str | None:
+    """The pointer (``#/a/b``, not percent-encoded) of a node's local reference, or None where it has none."""
+    reference = node.get("$ref") if isinstance(node, Mapping) else None
+    return unquote(reference) if isinstance(reference, str) and reference.startswith("#") else None
 
 
 def lookup(document: Any, reference: str) -> Any:

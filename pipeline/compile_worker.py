@@ -1,0 +1,80 @@
+"""The process behind :mod:`pipeline.compiling`: reads a task from standard input, compiles, measures, answers in JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+_BYTES_STOP = 256
+
+
+def main() -> None:
+    task = json.loads(sys.stdin.readline())
+    import xgrammar as xgr
+
+    tokenizer: Any = None
+    if task["tokenizer"] is None:
+        vocabulary = [bytes([code]) for code in range(_BYTES_STOP)] + [b"</s>"]
+        info = xgr.TokenizerInfo(vocabulary, xgr.VocabType.RAW, stop_token_ids=[_BYTES_STOP])
+    else:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(task["tokenizer"], trust_remote_code=False)
+        info = xgr.TokenizerInfo.from_huggingface(tokenizer)
+    print("ready", flush=True)
+    _limit_memory(task["memory_mb"])
+    before = _memory_mb()
+    start = time.perf_counter()
+    try:
+        compiler = xgr.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        compiled = compiler.compile_grammar(xgr.Grammar.from_ebnf(task["grammar"]))
+    except MemoryError:
+        sys.exit(3)
+    except Exception as error:
+        print(json.dumps({"error": str(error).strip().splitlines()[-1][:300]}))
+        return
+    report: dict[str, Any] = {
+        "compile_ms": (time.perf_counter() - start) * 1000.0,
+        "memory_mb": max(_memory_mb() - before, 0.0),
+        "vocab_size": 0 if tokenizer is None else info.vocab_size,
+    }
+    costs = _mask_costs(xgr, compiled, info.vocab_size, tokenizer, task["samples"])
+    if costs:
+        report |= {"mask_mean_us": sum(costs) / len(costs), "mask_max_us": max(costs), "num_tokens": len(costs)}
+    print(json.dumps(report))
+
+
+def _mask_costs(xgr: Any, compiled: Any, vocab_size: int, tokenizer: Any, samples: list[str]) -> list[float]:
+    """Microseconds for each mask along the samples; a sample ends where the grammar refuses it."""
+    bitmask = xgr.allocate_token_bitmask(1, vocab_size)
+    costs: list[float] = []
+    for sample in samples:
+        matcher = xgr.GrammarMatcher(compiled, terminate_without_stop_token=True)
+        tokens = list(sample.encode()) if tokenizer is None else tokenizer.encode(sample, add_special_tokens=False)
+        for token in tokens:
+            if matcher.is_terminated():
+                break
+            start = time.perf_counter()
+            matcher.fill_next_token_bitmask(bitmask)
+            costs.append((time.perf_counter() - start) * 1e6)
+            if not matcher.accept_token(token):
+                break
+    return costs
+
+
+def _limit_memory(extra_mb: int) -> None:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        size = int(statm.read().split()[0]) * resource.getpagesize()
+    limit = size + extra_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _memory_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()
