@@ -1,0 +1,96 @@
+"""DSpark's settings as vLLM engine arguments, and back inside the engine process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+PROPOSER = "pipeline.dspark.proposer.EmptyProposer"
+SCHEDULER = "pipeline.dspark.scheduler.DSparkScheduler"
+
+NUM_DRAFT_SLOTS = 31
+"""Longest draft of one request. With the token before it that makes 32, which CUDA graphs are captured for anyway."""
+
+NUM_TRAINED_DRAFT_SLOTS = 5
+"""Block length of DeepSeek's published DSpark heads (one anchor and five drafts)."""
+
+_KEY = "dspark"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """What the scheduler needs to know; travels in ``vllm_config.additional_config["dspark"]``.
+
+    ``max_token_budget`` bounds draft tokens per step over all requests, ``max_concurrent_structs`` the requests that
+    draft at the same time (None: all). ``max_json_depth`` is checked on the driver and only reported here.
+    """
+
+    num_draft_slots: int = NUM_DRAFT_SLOTS
+    max_token_budget: int = 8192
+    max_concurrent_structs: int | None = None
+    max_json_depth: int = 128
+
+    @classmethod
+    def from_additional_config(cls, additional_config: object) -> SchedulerSettings:
+        """Read what :func:`engine_arguments` wrote; defaults where it wrote nothing (``vllm serve`` by hand)."""
+        given = additional_config.get(_KEY, {}) if isinstance(additional_config, Mapping) else {}
+        return cls(**{name: given[name] for name in cls.__slots__ if name in given})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What one request says in ``SamplingParams.extra_args["dspark"]``.
+
+    ``document_start``/``document_end`` are offsets in the prompt's token ids; without them the whole prompt is the
+    document. ``enabled`` False decodes this request plainly. ``num_filler`` > 0 attaches so many arbitrary legal
+    draft tokens instead of drafts: steps of a known size, for measuring.
+    """
+
+    document_start: int = 0
+    document_end: int | None = None
+    enabled: bool = True
+    num_filler: int = 0
+
+    @classmethod
+    def from_extra_args(cls, extra_args: object) -> RequestSettings:
+        given = extra_args.get(_KEY) if isinstance(extra_args, Mapping) else None
+        if not isinstance(given, Mapping):
+            return cls()
+        return cls(**{name: given[name] for name in cls.__slots__ if name in given})
+
+
+def engine_arguments(
+    settings: Mapping[str, Any], *, model: str, device: str, num_draft_slots: int | None = None
+) -> dict[str, Any]:
+    """Keyword arguments for vLLM's ``EngineArgs`` that turn DSpark on; empty when ``settings["enabled"]`` is false.
+
+    ``settings`` holds ``enabled``, ``max_json_depth``, ``max_token_budget``, ``max_concurrent_structs`` and
+    ``draft_model``; missing ones keep their defaults. With ``draft_model`` the arguments select vLLM's own trained
+    DSpark; the value may be the target's own name, since some checkpoints carry the head.
+
+    Raises:
+        ValueError: ``draft_model`` on a CPU, where vLLM has no trained DSpark.
+    """
+    if not settings.get("enabled", True):
+        return {}
+    draft_model = settings.get("draft_model")
+    if draft_model:
+        if device == "cpu":
+            raise ValueError("dspark.draft_model needs a GPU: vLLM's trained DSpark does not run on the CPU")
+        speculative: dict[str, Any] = {
+            "method": "dspark",
+            "num_speculative_tokens": num_draft_slots or NUM_TRAINED_DRAFT_SLOTS,
+        }
+        if draft_model != model:  # without it vLLM takes the head from the target's checkpoint
+            speculative["model"] = draft_model
+        return {"speculative_config": speculative}
+    slots = num_draft_slots or NUM_DRAFT_SLOTS
+    chosen = {name: settings[name] for name in SchedulerSettings.__slots__ if settings.get(name) is not None}
+    scheduler = SchedulerSettings(**{**chosen, "num_draft_slots": slots})
+    return {
+        "speculative_config": {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": slots},
+        "scheduler_cls": SCHEDULER,
+        "async_scheduling": False,
+        "additional_config": {_KEY: asdict(scheduler)},
+    }

@@ -1,0 +1,180 @@
+"""Drafting over all requests of an engine: who drafts, what is verified, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.dspark.arguments import RequestSettings, SchedulerSettings
+from pipeline.dspark.budget import Budget
+from pipeline.dspark.calibration import Calibration
+from pipeline.dspark.costs import CostTable
+from pipeline.dspark.counters import Counters
+from pipeline.dspark.drafting import Draft, RequestDrafter
+from pipeline.dspark.drafting import Matcher as DraftingMatcher
+from pipeline.dspark.masks import Matcher as MaskMatcher
+from pipeline.dspark.masks import first_legal_token
+
+_PATIENCE = 3  # drafts in a row without one accepted token before a request pauses drafting
+_LONGEST_PAUSE = 16  # steps; doubles from 2 with each further failure
+
+
+@dataclass(slots=True)
+class _State:
+    """One request while it decodes."""
+
+    drafter: RequestDrafter | None  # None: decodes plainly
+    settings: RequestSettings
+    num_seen: int = 0
+    draft: Draft | None = None
+    survivals: Sequence[float] = ()
+    num_failures: int = 0
+    pause: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A request with a draft that asks for a share of the budget."""
+
+    request_id: str
+    state: _State
+    drafter: RequestDrafter
+    draft: Draft
+
+
+class Matcher(DraftingMatcher, MaskMatcher, Protocol):
+    """What drafting and masking use of ``xgrammar.GrammarMatcher``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """A request that decodes in the next step. ``room`` is how many draft tokens it could still use."""
+
+    request_id: str
+    output_token_ids: Sequence[int]
+    matcher: Matcher
+    room: int
+
+
+class Coordinator:
+    """Keeps a drafter per request and admits drafts by the budget; knows nothing of vLLM.
+
+    ``enabled`` False stops drafting at once and for all requests (the self-test's fallback); decoding goes on plainly.
+    """
+
+    def __init__(self, settings: SchedulerSettings, *, vocab_size: int) -> None:
+        self.settings = settings
+        self.enabled = True
+        self.costs = CostTable()
+        self.counters = Counters()
+        self._budget = Budget(self.costs, max_token_budget=settings.max_token_budget)
+        self._calibration = Calibration()
+        self._states: dict[str, _State] = {}
+        self._vocab_size = vocab_size
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._states
+
+    def open(self, request_id: str, settings: RequestSettings, drafter: Callable[[], RequestDrafter]) -> None:
+        """Start a request that decodes under a grammar."""
+        self.counters.num_requests += 1
+        drafts = settings.enabled and not settings.num_filler
+        self._states[request_id] = _State(drafter() if drafts else None, settings)
+
+    def close(self, request_id: str, output_token_ids: Sequence[int], *, completed: bool) -> None:
+        """End a request; a completed one teaches the history. Unknown ids are ignored."""
+        state = self._states.pop(request_id, None)
+        if state is None:
+            return
+        self._take(state, output_token_ids)
+        if completed and state.drafter is not None:
+            state.drafter.finish()
+
+    def verified(self, request_id: str, num_verified: int, num_accepted: int) -> None:
+        """The model read the first ``num_verified`` tokens of the last draft and accepted ``num_accepted``."""
+        state = self._states.get(request_id)
+        if state is None or state.draft is None or state.drafter is None:
+            return
+        draft, state.draft = state.draft, None
+        num_verified = min(num_verified, len(draft.token_ids))
+        self.counters.verified(draft.drafters[:num_verified], num_accepted)
+        state.drafter.verified(num_verified, num_accepted)
+        self._calibration.observe(state.survivals[:num_verified], num_accepted)
+        if num_accepted or not num_verified:
+            state.num_failures = 0
+            return
+        state.num_failures += 1
+        if state.num_failures >= _PATIENCE:
+            state.pause = min(2 << (state.num_failures - _PATIENCE), _LONGEST_PAUSE)
+
+    def draft(self, requests: Sequence[Decoding], *, num_prefill: int) -> dict[str, list[int]]:
+        """Draft token ids per request for the next step; requests without a draft are absent.
+
+        ``requests`` are all that will decode, oldest first; ``num_prefill`` prompt tokens will share the step.
+        """
+        started = time.perf_counter()
+        drafts: dict[str, list[int]] = {}
+        candidates: list[_Candidate] = []
+        limit = self.settings.max_concurrent_structs
+        for request in requests:
+            state = self._states[request.request_id]
+            self._take(state, request.output_token_ids)
+            if request.room <= 0:
+                continue
+            if state.settings.num_filler:
+                drafts[request.request_id] = self._filler(request, state.settings.num_filler)
+            if state.drafter is None or not self.enabled:
+                continue
+            if state.pause:
+                state.pause -= 1
+                continue
+            if limit is not None and len(candidates) >= limit:
+                continue
+            draft = state.drafter.propose(request.matcher, min(request.room, self.settings.num_draft_slots))
+            if draft.token_ids:
+                candidates.append(_Candidate(request.request_id, state, state.drafter, draft))
+        if candidates:
+            self._admit(candidates, drafts, num_plain=len(requests) - len(candidates), num_prefill=num_prefill)
+        self.counters.drafting_ms += (time.perf_counter() - started) * 1000.0
+        return drafts
+
+    def _admit(
+        self,
+        candidates: Sequence[_Candidate],
+        drafts: dict[str, list[int]],
+        *,
+        num_plain: int,
+        num_prefill: int,
+    ) -> None:
+        survivals = [self._calibration.corrected(candidate.draft.survival) for candidate in candidates]
+        admission = self._budget.admit(survivals, num_plain=num_plain, num_prefill=num_prefill)
+        for candidate, num_tokens in zip(candidates, admission.num_tokens, strict=True):
+            draft = candidate.draft
+            if num_tokens:
+                candidate.state.draft = draft
+                candidate.state.survivals = draft.survival[:num_tokens].tolist()
+                drafts[candidate.request_id] = draft.token_ids[:num_tokens]
+            else:
+                candidate.drafter.verified(0, 0)
+
+    def _take(self, state: _State, output_token_ids: Sequence[int]) -> None:
+        """Hand new output tokens to the drafter and count them."""
+        num_tokens = len(output_token_ids)
+        num_new = num_tokens - state.num_seen
+        if num_new <= 0:
+            return
+        if state.num_seen:  # the first token is the prefill's
+            self.counters.num_tokens += num_new
+            self.counters.num_decode_steps += 1
+        if state.drafter is not None:
+            if state.draft is not None:  # dropped unread: preempted, or no room in the step
+                state.draft = None
+                state.drafter.verified(0, 0)
+            state.drafter.observe(list(output_token_ids[state.num_seen :]))
+        state.num_seen = num_tokens
+
+    def _filler(self, request: Decoding, num_tokens: int) -> list[int]:
+        token = first_legal_token(request.matcher, self._vocab_size)
+        return [token] * min(num_tokens, request.room, self.settings.num_draft_slots) if token is not None else []
