@@ -89,7 +89,7 @@ def _lines(storage: Storage) -> list[str]:
         with storage.open_input(file.path) as stream:
             head = stream.read(1 << 16).decode("utf-8", "replace").splitlines()
         if head:
-            return head[:_NUM_SHOWN]
+            return [str(line) for line in head[:_NUM_SHOWN]]
     if storage.exists(RECORD_LINES):
         return []
     import pyarrow.parquet as pq

@@ -24,7 +24,7 @@ class LineFormatter:
         row = {
             "doc_id": record.doc_id,
             "reason": str(RejectReason.PROFILE_LOSS),
-            "detail": f"{line.path or '/'}: {line.message}",
+            "detail": str(line),
             "chunk_index": 0,
             "char_start": None,
             "char_end": None,
