@@ -106,12 +106,12 @@ def types_of(node: Node) -> list[str]:
 
 def both(one: Any, other: Any) -> Any:
     """A schema for values that satisfy two schemas, not yet expanded."""
-    if one is True or one == {} or one == other:
-        return other
-    if other is True or other == {}:
-        return one
     if one is False or other is False:
         return False
+    if one is True or not one or one == other:
+        return other
+    if other is True or not other:
+        return one
     return {"allOf": [one, other]}
 
 
@@ -200,7 +200,7 @@ def _item(node: Node, index: int) -> Any:
 
 def _common_types(one: list[str], other: list[str]) -> list[str]:
     kinds = [kind for kind in one if kind in other]
-    if "number" in one and "integer" in other or "integer" in one and "number" in other:
+    if ("number" in one and "integer" in other) or ("integer" in one and "number" in other):
         kinds.append("integer")
     return [kind for kind in TYPES if kind in kinds]
 

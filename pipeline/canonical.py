@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.closing import close_objects_of
 from pipeline.errors import SchemaError
-from pipeline.references import localise
+from pipeline.references import Resources, bundle, localise
 from pipeline.subschemas import map_schemas, pointer, walk
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -15,28 +16,44 @@ _OLD = ("draft-07", "draft-06")
 _REFUSED = ("draft-04", "draft-03")
 
 
-def canonical(document: Mapping[str, Any], *, close_objects: bool = True) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """``json_schema`` is the canonical form; ``original``, where set, must hold as well (see :func:`localise`)."""
+
+    json_schema: dict[str, Any]
+    original: dict[str, Any] | None = None
+
+
+def canonical(
+    document: Mapping[str, Any], *, close_objects: bool = True, resources: Resources | None = None
+) -> Canonical:
     """The canonical form of a schema document.
 
     ``close_objects`` gives every object with declared properties ``additionalProperties: false`` unless it says
-    otherwise (an extracted record has the declared fields only). Raises SchemaError with path and keyword.
+    otherwise (an extracted record has the declared fields only). ``resources`` finds other documents by address.
+    Raises SchemaError with path and keyword.
     """
+    if resources is not None:
+        document = bundle(document, resources)
     draft = str(document.get("$schema", DRAFT))
     if any(name in draft for name in _REFUSED):
         raise SchemaError(f"{draft} is not supported", keyword="$schema", hint="use draft 7, 2019-09 or 2020-12")
     modern = _modernise(document, siblings_of_ref=not any(name in draft for name in _OLD))
     _check_meta(modern)
     _check_values(modern)
-    local = localise(modern)
+    local, is_open = localise(modern)
     if close_objects:
         local = close_objects_of(local)
-    return {"$schema": DRAFT, **{key: value for key, value in local.items() if key != "$schema"}}
+    json_schema = {"$schema": DRAFT, **{key: value for key, value in local.items() if key != "$schema"}}
+    return Canonical(json_schema, modern if is_open else None)
 
 
 def _modernise(document: Mapping[str, Any], *, siblings_of_ref: bool) -> dict[str, Any]:
     def change(node: dict[str, Any]) -> dict[str, Any]:
         if not siblings_of_ref and isinstance(node.get("$ref"), str):
-            kept = {key: node[key] for key in ("$defs", "definitions", "description", "title") if key in node}
+            kept: dict[str, Any] = {
+                key: node[key] for key in ("$defs", "definitions", "description", "title") if key in node
+            }
             node = {"$ref": node["$ref"], **kept}
         if isinstance(node.get("$id"), str) and node["$id"].startswith("#") and len(node["$id"]) > 1:
             node["$anchor"] = node.pop("$id")[1:]  # how draft 7 wrote an anchor
@@ -77,4 +94,5 @@ def _check_values(document: dict[str, Any]) -> None:
             raise SchemaError("an empty enum allows no value", path=pointer(path), keyword="enum")
         for lower, upper in (("minLength", "maxLength"), ("minItems", "maxItems"), ("minimum", "maximum")):
             if lower in node and upper in node and node[lower] > node[upper]:
-                raise SchemaError(f"{lower} {node[lower]} is above {upper} {node[upper]}", path=pointer(path), keyword=lower)
+                message = f"{lower} {node[lower]} is above {upper} {node[upper]}"
+                raise SchemaError(message, path=pointer(path), keyword=lower)

@@ -1,4 +1,4 @@
-"""The process behind :mod:`pipeline.compiling`: reads a task from standard input, compiles, measures, answers in JSON."""
+"""The process behind :mod:`pipeline.compiling`: reads a task, compiles it, measures it, answers in JSON."""
 
 from __future__ import annotations
 

@@ -58,7 +58,6 @@ def check_compiles(
     )  # fmt: skip
     with process:
         try:
-            assert process.stdin is not None and process.stdout is not None
             ready, errors = _wait_ready(process, task)
             if not ready:
                 raise SchemaError(f"the grammar compiler did not start: {errors}", hint="is xgrammar installed?")
@@ -79,7 +78,8 @@ def _wait_ready(process: subprocess.Popen[str], task: dict[str, Any]) -> tuple[b
     """Send the task; wait until the libraries are loaded, so that the limits are about the grammar alone."""
     import select
 
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(task) + "\n")
         process.stdin.flush()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipeline.patterns import pattern_ebnf
-from pipeline.shapes import FORMATS, MAX_COUNTED_CHARS, MAX_COUNTED_ITEMS
+from pipeline.scalar_shapes import FORMATS, MAX_COUNTED_CHARS
+from pipeline.shape_builder import MAX_COUNTED_ITEMS
 from pipeline.strict_json import dumps
 from pipeline.subschemas import pointer, walk
 
@@ -89,7 +90,7 @@ def _judge(node: Mapping[str, Any], keyword: str, dropped: set[str]) -> tuple[By
     if keyword in ("pattern", "minLength", "maxLength", "format"):
         return _judge_text(node, keyword)
     if keyword == "maxItems":
-        return ("grammar", "") if node[keyword] <= MAX_COUNTED_ITEMS else ("validation", "too many to count in a grammar")
+        return ("grammar", "") if node[keyword] <= MAX_COUNTED_ITEMS else ("validation", "too many to count")
     if keyword == "maxProperties":
         return ("grammar", "") if node[keyword] == 0 else ("validation", "")
     return _ALWAYS.get(keyword, ("validation", "unknown to the grammar"))

@@ -123,9 +123,8 @@ class _Parser:
             bits = _INTEGERS[name]
             if bits == 64:
                 return {"type": "integer"}
-            return {
-                "type": "integer", "minimum": -(2 ** (bits - 1)), "maximum": 2 ** (bits - 1) - 1, "x-arrow": f"int{bits}",
-            }  # fmt: skip
+            half = 2 ** (bits - 1)
+            return {"type": "integer", "minimum": -half, "maximum": half - 1, "x-arrow": f"int{bits}"}
         if name in _PLAIN:
             return dict(_PLAIN[name])
         if name in ("varchar", "char"):

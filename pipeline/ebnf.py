@@ -50,9 +50,7 @@ def class_character(code: int) -> str:
 
 def character_class(ranges: Iterable[tuple[int, int]]) -> str:
     """Inclusive code point ranges as ``[…]``."""
-    body = "".join(
-        class_character(low) if low == high else f"{class_character(low)}-{class_character(high)}" for low, high in ranges
-    )
+    body = "".join(class_character(low) + (f"-{class_character(high)}" if high != low else "") for low, high in ranges)
     return f"[{body}]"
 
 

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 
 from pipeline import ebnf
-from pipeline.shapes import MAX_COUNTED_ITEMS, AnyValue, Choice, Constants, Fraction, Items, Members, Shape, Text, Whole
+from pipeline.shape_builder import MAX_COUNTED_ITEMS
+from pipeline.shapes import AnyValue, Choice, Constants, Fraction, Items, Members, Shape, Text, Whole
 
 _SEPARATORS = {"spaced": (", ", ": "), "compact": (",", ":"), "indented": (", ", ": ")}
 
@@ -86,7 +87,8 @@ class _Emitter:
     def _any(self) -> str:
         comma, colon = ebnf.literal(self.comma), ebnf.literal(self.colon)
         string = self._free_text()
-        self.rules.setdefault("json_any", f'{string} | json_number | "true" | "false" | "null" | json_list | json_object')
+        words = '"true" | "false" | "null"'
+        self.rules.setdefault("json_any", f"{string} | json_number | {words} | json_list | json_object")
         number = ebnf.number(
             low_sign=True, high_sign=True, integer_digits=ebnf.INTEGER_DIGITS, fraction_digits=ebnf.FRACTION_DIGITS,
             exponent=True,

@@ -17,9 +17,13 @@ Kind = Literal[
     "timestamp_ntz", "list", "map", "struct", "json",
 ]  # fmt: skip
 _FORMATS: dict[str, Kind] = {
-    "date": "date", "date-time": "timestamp", "date-time-local": "timestamp_ntz", "binary": "binary", "base64url": "base64",
-}  # fmt: skip
-_OPTIONS = re.compile(r"(int|float)(\d+)|decimal128\((\d+),\s*(\d+)\)|string|binary")
+    "date": "date",
+    "date-time": "timestamp",
+    "date-time-local": "timestamp_ntz",
+    "binary": "binary",
+    "base64url": "base64",
+}
+_HINTS = re.compile(r"(?:(int)(8|16|32|64)|(float)(32|64))|decimal128\((\d+),\s*(\d+)\)|string|binary")
 EXTRA = "additional_properties"
 """Name of the map that holds what an object has beyond its declared properties."""
 
@@ -179,17 +183,20 @@ def _unify_structs(one: FieldType, other: FieldType) -> FieldType:
 
 
 def _apply_hint(hint: Any, found: FieldType) -> FieldType:
-    match = _OPTIONS.fullmatch(str(hint))
-    if match is None or (match[2] and match[1] + match[2] not in {"int8", "int16", "int32", "int64", "float32", "float64"}):
-        raise SchemaError(f"x-arrow {hint!r} is not known", keyword="x-arrow", hint="int32, float32, decimal128(10, 2), …")
-    if match[3]:
-        precision, scale = int(match[3]), int(match[4])
+    match = _HINTS.fullmatch(str(hint))
+    if match is None:
+        raise SchemaError(f"x-arrow {hint!r} is not known", keyword="x-arrow", hint="int32, float32, decimal128(10, 2)")
+    if match[5]:
+        precision, scale = int(match[5]), int(match[6])
         if not 0 < precision <= 38 or scale > precision:
             raise SchemaError(f"{hint} is out of range: precision is 1 to 38, scale at most that", keyword="x-arrow")
         return FieldType("decimal", found.nullable, precision=precision, scale=scale)
     if match[1]:
-        kind: Kind = "integer" if match[1] == "int" else "number"
-        return FieldType(kind, found.nullable, bits=int(match[2]), integral=kind == "integer")
-    if found.kind != "string" and str(hint) == "binary":
-        raise SchemaError("x-arrow binary needs a string", keyword="x-arrow")
-    return replace(found, kind="binary" if str(hint) == "binary" else "json" if found.kind != "string" else "string")
+        return FieldType("integer", found.nullable, bits=int(match[2]), integral=True)
+    if match[3]:
+        return FieldType("number", found.nullable, bits=int(match[4]))
+    if str(hint) == "binary":
+        if found.kind != "string":
+            raise SchemaError("x-arrow binary needs a string", keyword="x-arrow")
+        return replace(found, kind="binary")
+    return found if found.kind == "string" else FieldType("json", found.nullable, integral=found.integral)

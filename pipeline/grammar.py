@@ -1,8 +1,7 @@
 """Schema to grammar text (EBNF for xgrammar) in a fixed natural JSON layout.
 
-Written here rather than taken from ``xgrammar.Grammar.from_json_schema``, whose conversion (0.2.8) drops or mistranslates
-keywords: lengths beside patterns, keywords beside unions, negative minima, quotes in strings with ``maxLength`` or a
-pattern. Every layout is deterministic: no optional white space, so that most of the text is forced.
+Written here rather than taken from ``xgrammar.Grammar.from_json_schema``, whose conversion (0.2.8) drops or
+mistranslates keywords: lengths beside patterns, keywords beside unions, quotes in strings with ``maxLength`` or a pattern. Every layout is deterministic: no optional white space, so that most of the text is forced.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pipeline.coverage import Keyword, classify
 from pipeline.emitter import emit
 from pipeline.errors import SchemaError
 from pipeline.schema import Schema
-from pipeline.shapes import build_shapes
+from pipeline.shape_builder import build_shapes
 
 Layout = Literal["spaced", "indented", "compact"]
 
@@ -33,8 +32,8 @@ class GrammarSpec:
 def build_grammar(schema: Schema, *, layout: Layout = "spaced", max_json_depth: int = 128) -> GrammarSpec:
     """The grammar of one record.
 
-    ``spaced`` writes one line with ``", "`` and ``": "``, ``indented`` two spaces a level (recursive and free parts stay
-    on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper than
+    ``spaced`` writes one line with ``", "`` and ``": "``, ``indented`` two spaces a level (recursive and free parts
+    stay on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper than
     ``max_json_depth`` (validation bounds what recursion may reach).
     """
     table, root, dropped = build_shapes(schema.json_schema)

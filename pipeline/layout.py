@@ -72,7 +72,8 @@ class _Order:
             lists = literal_lists(option)
             if lists and not any(same(value, candidate) for candidate in lists[0]):
                 continue
-            if _type_name(value) in types_of(option) or (_type_name(value) == "number" and "integer" in types_of(option)):
+            kind, kinds = _type_name(value), types_of(option)
+            if kind in kinds or (kind == "number" and "integer" in kinds):
                 return True
         return False
 

@@ -44,7 +44,8 @@ def field_errors(error: Any, depth: int = 0) -> list[FieldError]:
             return min(deep, key=_badness)
         expected = list(dict.fromkeys(found.message.split(", got ")[0] for branch in branches for found in branch))
         if 0 < len(expected) <= 4:
-            return [FieldError(path, f"{' or '.join(expected)}, got {got(value)}".replace(" or expected ", " or "), kind.name)]
+            text = " or ".join(expected).replace(" or expected ", " or ")
+            return [FieldError(path, f"{text}, got {got(value)}", kind.name)]
         return [FieldError(path, f"fits none of {len(branches)} allowed forms, got {got(value)}", kind.name)]
     return [FieldError(path, _message(kind, value), _keyword(error, kind))]
 

@@ -52,7 +52,7 @@ def _number(type_: FieldType, value: Any, path: Path, fail: Callable[[Path, str,
     if type_.kind == "integer" and isinstance(value, int):
         low, high = -(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1
         if not low <= value <= high:
-            fail(path, f"expected a whole number of at most {type_.bits} bits ({low} to {high}), got {got(value)}", "int64")
+            fail(path, f"expected a whole number from {low} to {high}, got {got(value)}", f"int{type_.bits}")
         return value
     if not math.isfinite(_double(value)):
         fail(path, f"the number is beyond the range of a double, got {got(value)}", "number")

@@ -14,9 +14,13 @@ from pipeline.ebnf import ANY_TEXT, ESCAPE, PLAIN_CLASS, character_class, litera
 MAX_COUNT = 256
 _Ranges = list[tuple[int, int]]
 _LAST = 0x10FFFF
-_SHORT = {0x22: r'"\\\""', 0x5C: r'"\\\\"', 0x08: r'"\\b"', 0x0C: r'"\\f"', 0x0A: r'"\\n"', 0x0D: r'"\\r"', 0x09: r'"\\t"'}
-_SPACE: _Ranges = [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
-                   (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]  # fmt: skip
+_SHORT = {
+    0x22: r'"\\\""', 0x5C: r'"\\\\"', 0x08: r'"\\b"', 0x0C: r'"\\f"', 0x0A: r'"\\n"', 0x0D: r'"\\r"', 0x09: r'"\\t"',
+}  # fmt: skip
+_SPACE: _Ranges = [
+    (9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+    (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+]  # fmt: skip
 _CATEGORIES: dict[str, _Ranges] = {
     "DIGIT": [(48, 57)], "WORD": [(48, 57), (65, 90), (95, 95), (97, 122)], "SPACE": _SPACE,
 }  # fmt: skip
@@ -49,7 +53,7 @@ def _parse(pattern: str) -> Any:
     if re.search(r"\\[pP]\{", pattern):
         if re.search(r"\[\^[^\]]*\\[pP]\{", pattern) or r"\P" in pattern:
             raise _Unsupported
-        pattern = re.sub(r"\\p\{[^}]*\}", r"\\W\\w", pattern) if "[" in pattern else re.sub(r"\\p\{[^}]*\}", ".", pattern)
+        pattern = re.sub(r"\\p\{[^}]*\}", r"\\W\\w" if "[" in pattern else ".", pattern)
         if r"\W\w" in re.sub(r"\[[^\]]*\]", "", pattern):
             raise _Unsupported
     return _parser.parse(re.sub(r"\(\?<([A-Za-z_]\w*)>", r"(?P<\1>", pattern), re.ASCII | re.DOTALL)
@@ -109,7 +113,7 @@ class _Translation:
         raise _Unsupported
 
     def _repeat(self, low: int, high: int | None, inner: list[Any]) -> str:
-        if high is not None and high > MAX_COUNT or low > MAX_COUNT:
+        if (high is not None and high > MAX_COUNT) or low > MAX_COUNT:
             self.exact = False
             low, high = min(low, MAX_COUNT), None
         if len(inner) == 1 and str(inner[0][0]) in ("NOT_LITERAL", "ANY", "IN", "LITERAL"):
@@ -204,9 +208,7 @@ def _invert(ranges: _Ranges) -> _Ranges:
 def _split(ranges: _Ranges) -> tuple[str, list[int]]:
     """(class of the characters written as they are, code points that need an escape)."""
     plain = _cut(_merge(ranges), [(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0xD800, 0xDFFF)])
-    escapes = [
-        code for code in [*range(0x20), 0x22, 0x5C] if any(low <= code <= high for low, high in ranges)
-    ]
+    escapes = [code for code in [*range(0x20), 0x22, 0x5C] if any(low <= code <= high for low, high in ranges)]
     if plain == _cut([(0, _LAST)], [(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0xD800, 0xDFFF)]):
         return PLAIN_CLASS, escapes
     return (character_class(plain) if plain else ""), escapes

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from pydantic_core import core_schema
 
 DECIMAL_TEXT = r"^-?[0-9]+(\.[0-9]+)?$"
+_BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
 _DEFAULT_PRECISION, _DEFAULT_SCALE = 38, 18
 
 
 class _Generator(GenerateJsonSchema):
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         number: JsonSchemaValue = {"type": "number"}
-        for ours, theirs in (("minimum", "ge"), ("maximum", "le"), ("exclusiveMinimum", "gt"), ("exclusiveMaximum", "lt")):
+        for ours, theirs in _BOUNDS.items():
             if theirs in schema:
                 number[ours] = _plain(schema[theirs])  # type: ignore[literal-required]
         if "multiple_of" in schema:
@@ -83,11 +84,10 @@ def source_fingerprint(cls: type[BaseModel]) -> str:
     seen: dict[type[BaseModel], None] = {}
 
     def visit(annotation: Any) -> None:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            if annotation not in seen:
-                seen[annotation] = None
-                for field in annotation.model_fields.values():
-                    visit(field.annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
+            seen[annotation] = None
+            for field in annotation.model_fields.values():
+                visit(field.annotation)
         for argument in getattr(annotation, "__args__", ()):
             visit(argument)
 

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 from pipeline.errors import SchemaError
-from pipeline.subschemas import IN_PLACE_LISTS, IN_PLACE_SINGLE, META_SCHEMAS, children, lookup, pointer, target_of, walk
+from pipeline.subschemas import (
+    IN_PLACE_LISTS,
+    IN_PLACE_SINGLE,
+    META_SCHEMAS,
+    children,
+    lookup,
+    map_schemas,
+    pointer,
+    target_of,
+    walk,
+)
 
-_ROOT = "https://schema.invalid/schema.json"
+BASE = "https://schema.invalid/"
+"""Stands for the folder of the schema file in addresses; nothing is ever fetched from it."""
+_ROOT = BASE + "schema.json"
+Resources = Callable[[str], Mapping[str, Any] | None]
 
 
-def localise(document: Mapping[str, Any]) -> dict[str, Any]:
+def localise(document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """A copy in which ``$id`` and anchors are gone and each ``$ref`` reads ``#/path``.
 
-    Raises SchemaError for references that leave the document (nothing is ever fetched), that point at nothing, or
-    that lead only back to themselves.
+    The flag says that a ``$dynamicRef`` with several possible targets was left open (any value), so that the original
+    document must be checked too. Raises SchemaError for references that leave the document (nothing is ever fetched),
+    that point at nothing, or that lead only back to themselves.
     """
     index = _Index(document)
     local = index.rewrite(document, _ROOT, ())
+    if index.is_open:
+        local = map_schemas(local, _without_unevaluated)
     assert isinstance(local, dict)
     refuse_empty_cycles(local)
-    return local
+    return local, index.is_open
+
+
+def _without_unevaluated(node: dict[str, Any]) -> dict[str, Any]:
+    """What counts as evaluated is not known where a reference was left open."""
+    return {key: value for key, value in node.items() if not key.startswith("unevaluated")}
+
+
+def bundle(document: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
+    """A copy that carries the other documents its references name, as far as ``resources`` has them."""
+    bundled = dict(document)
+    while True:
+        missing = [address for address in _Index(bundled).missing() if address not in (bundled.get("$defs") or {})]
+        found = {address: resource for address in missing if (resource := resources(address)) is not None}
+        if not found:
+            return bundled
+        bundled["$defs"] = {**(bundled.get("$defs") or {})}
+        for address, resource in found.items():
+            own = resource.get("$id", address)
+            if own == address:
+                bundled["$defs"][address] = {**resource, "$id": address}
+            else:  # the document calls itself by another name: reachable under both
+                bundled["$defs"][address] = {"$id": address, "$ref": own, "$defs": {"document": dict(resource)}}
 
 
 class _Index:
@@ -33,6 +71,7 @@ class _Index:
         self._resources: dict[str, tuple[str, ...]] = {_ROOT: ()}
         self._anchors: dict[str, tuple[str, ...]] = {}
         self._dynamic: dict[str, list[tuple[str, ...]]] = {}
+        self.is_open = False
         self._collect(document, _ROOT, ())
 
     def _collect(self, node: Any, base: str, path: tuple[str, ...]) -> None:
@@ -48,6 +87,25 @@ class _Index:
         for keys, child in children(node):
             self._collect(child, base, path + keys)
 
+    def missing(self) -> list[str]:
+        """Addresses of documents that references name and that are not here."""
+        found: dict[str, None] = {}
+
+        def visit(node: Any, base: str) -> None:
+            if not isinstance(node, Mapping):
+                return
+            base = self._base(node, base)
+            for keyword in ("$ref", "$dynamicRef"):
+                if isinstance(node.get(keyword), str) and not node[keyword].startswith(("#", META_SCHEMAS)):
+                    address = urldefrag(urljoin(base, node[keyword])).url
+                    if address not in self._resources:
+                        found[address] = None
+            for _, child in children(node):
+                visit(child, base)
+
+        visit(self._document, _ROOT)
+        return list(found)
+
     @staticmethod
     def _base(node: Mapping[str, Any], base: str) -> str:
         return urldefrag(urljoin(base, node["$id"])).url if isinstance(node.get("$id"), str) else base
@@ -62,7 +120,9 @@ class _Index:
         if isinstance(node.get("$dynamicRef"), str):
             del copy["$dynamicRef"]
             target = self._resolve_dynamic(node["$dynamicRef"], base, path)
-            if "$ref" in copy:
+            if target is None:
+                self.is_open = True
+            elif "$ref" in copy:
                 copy["allOf"] = [*copy.get("allOf", []), {"$ref": target}]
             else:
                 copy["$ref"] = target
@@ -100,13 +160,10 @@ class _Index:
             raise SchemaError(f"{reference!r} points at no schema", path=pointer(path), keyword="$ref")
         return _reference(target)
 
-    def _resolve_dynamic(self, reference: str, base: str, path: tuple[str, ...]) -> str:
-        places = self._dynamic.get(urldefrag(reference).fragment, [])
-        if len(places) > 1:
-            raise SchemaError(
-                f"$dynamicRef {reference!r} has {len(places)} possible targets", path=pointer(path),
-                keyword="$dynamicRef", hint="use $ref; targets that depend on the caller are not supported",
-            )  # fmt: skip
+    def _resolve_dynamic(self, reference: str, base: str, path: tuple[str, ...]) -> str | None:
+        """The target, or None where it depends on the way by which the reference is reached."""
+        if len(self._dynamic.get(urldefrag(reference).fragment, [])) > 1:
+            return None
         return self._resolve(reference, base, path)
 
 

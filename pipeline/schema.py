@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from pipeline import schema_origin
 from pipeline.canonical import canonical
 from pipeline.ddl import is_ddl, parse_ddl
 from pipeline.errors import SchemaError
+from pipeline.references import BASE, Resources
 from pipeline.schema_origin import ClassOrigin
 from pipeline.strict_json import JsonTextError, dumps, loads
 
@@ -32,7 +34,7 @@ class Schema:
     """A schema as plain data: it pickles, and a worker gets the Pydantic class back through ``model_class``.
 
     ``json_schema`` is canonical and must not be changed; ``fingerprint`` is the SHA-256 of its text and of the
-    sources of a class's own validators.
+    sources of a class's own validators. ``original``, where set, is a document that values must satisfy as well.
     """
 
     name: str
@@ -40,45 +42,61 @@ class Schema:
     fingerprint: str
     source: Source
     origin: ClassOrigin | None = None
+    original: dict[str, Any] | None = field(default=None, hash=False)
 
     def model_class(self) -> type[BaseModel] | None:
         """The Pydantic class, or None where the schema is no class. Raises SchemaError where it cannot be loaded."""
         return self.origin.load() if self.origin is not None else None
 
 
-def load_schema(spec: str | type | Mapping[str, Any], *, close_objects: bool = True, require_object: bool = True) -> Schema:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    close_objects: bool
+    require_object: bool
+    resources: Resources | None
+
+
+def load_schema(
+    spec: str | type | Mapping[str, Any],
+    *,
+    close_objects: bool = True,
+    require_object: bool = True,
+    resources: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Schema:
     """Read a schema in any accepted form.
 
     ``close_objects`` adds ``additionalProperties: false`` to objects with declared properties that do not speak of
-    it. ``require_object`` refuses a root that is not an object. Raises SchemaError that names the file or the path
-    and keyword.
+    it. ``require_object`` refuses a root that is not an object. ``resources`` are other documents by address; beside
+    them a reference may name a file in the folder of ``FILE.json`` or below; nothing is ever fetched. Raises
+    SchemaError that names the file or the path and keyword.
     """
+    options = _Options(close_objects, require_object, (resources or {}).get if resources else None)
     if isinstance(spec, Mapping):
-        return _from_document(dict(spec), "record", "json_schema", close_objects, require_object)
+        return _from_document(dict(spec), "record", "json_schema", options)
     if isinstance(spec, type):
-        return _from_class(spec, schema_origin.origin_of_class(_model(spec)), close_objects, require_object)
+        return _from_class(spec, schema_origin.origin_of_class(_model(spec)), options)
     if not isinstance(spec, str):
         raise SchemaError(f"a schema is a text, a class or a dict, not {type(spec).__name__}")
     text = spec.strip()
     if not text:
         raise SchemaError("the schema is blank", hint="FILE.py:Class, package.module:Class, FILE.json or DDL")
     if text[0] in '{["' or text in ("null", "true", "false"):
-        return _from_text(text, "record", "the schema text", close_objects, require_object)
+        return _from_text(text, "record", "the schema text", options)
     if is_ddl(text):
-        return _from_document(parse_ddl(text), "record", "ddl", close_objects, require_object)
+        return _from_document(parse_ddl(text), "record", "ddl", options)
     if text.endswith(".json"):
-        return _from_file(Path(text), close_objects, require_object)
+        return _from_file(Path(text), options)
     file, colon, class_name = text.rpartition(":")
     if colon and file.endswith(".py"):
         origin = schema_origin.origin_of_file(file, class_name)
-        return _from_class(origin.load(), origin, close_objects, require_object)
+        return _from_class(origin.load(), origin, options)
     if colon and all(part.isidentifier() for part in [*file.split("."), *class_name.split(".")]):
         cls = ClassOrigin(qualname=class_name, module=file).load()
-        return _from_class(cls, schema_origin.origin_of_class(cls), close_objects, require_object)
+        return _from_class(cls, schema_origin.origin_of_class(cls), options)
     if text.endswith(".py"):
         raise SchemaError(f"{text} names no class", hint=f"write {text}:Class")
     raise SchemaError(
-        f"{text[:80]!r} is no schema", hint="FILE.py:Class, package.module:Class, FILE.json or DDL (id BIGINT, name STRING)"
+        f"{text[:80]!r} is no schema", hint="FILE.py:Class, package.module:Class, FILE.json or DDL (id BIGINT, …)"
     )
 
 
@@ -97,13 +115,13 @@ def spark_ddl(schema: Schema) -> str:
 
 
 def to_arrow_value(schema: Schema, value: Any) -> Any:
-    """A validated JSON value as the Python value for :func:`arrow_type` (dates, decimals, datetimes with zone, bytes)."""
+    """A validated JSON value as the Python value for :func:`arrow_type` (dates, decimals, zoned datetimes, bytes)."""
     from pipeline.schema_types import arrow_value
 
     return arrow_value(schema, value)
 
 
-def _from_file(path: Path, close_objects: bool, require_object: bool) -> Schema:
+def _from_file(path: Path, options: _Options) -> Schema:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -111,10 +129,26 @@ def _from_file(path: Path, close_objects: bool, require_object: bool) -> Schema:
     except UnicodeDecodeError:
         raise SchemaError(f"the schema file {path} is not UTF-8 text") from None
     name = path.stem.removesuffix(".schema")
-    return _from_text(text, name, f"the schema file {path}", close_objects, require_object)
+    if options.resources is None:
+        options = replace(options, resources=lambda address: _sibling(path.parent, address))
+    return _from_text(text, name, f"the schema file {path}", options)
 
 
-def _from_text(text: str, name: str, what: str, close_objects: bool, require_object: bool) -> Schema:
+def _sibling(folder: Path, address: str) -> Mapping[str, Any] | None:
+    """Another schema file in the same folder or below."""
+    name = unquote(address.removeprefix(BASE)) if address.startswith(BASE) else ""
+    if not name or ".." in Path(name).parts:
+        return None
+    try:
+        found = loads((folder / name).read_text(encoding="utf-8-sig"))
+    except OSError:
+        return None
+    except (JsonTextError, UnicodeDecodeError) as error:
+        raise SchemaError(f"the schema file {folder / name} is not JSON: {error}", keyword="$ref") from None
+    return found if isinstance(found, dict) else None
+
+
+def _from_text(text: str, name: str, what: str, options: _Options) -> Schema:
     if not text.strip():
         raise SchemaError(f"{what} is blank")
     try:
@@ -124,31 +158,34 @@ def _from_text(text: str, name: str, what: str, close_objects: bool, require_obj
     if not isinstance(document, dict):
         raise SchemaError(f"{what} is {_kind(document)}, not an object")
     try:
-        return _from_document(document, name, "json_schema", close_objects, require_object)
+        return _from_document(document, name, "json_schema", options)
     except SchemaError as error:
-        raise SchemaError(f"{what}: {error.message}", path=error.path, keyword=error.keyword, hint=error.hint) from error
+        message = f"{what}: {error.message}"
+        raise SchemaError(message, path=error.path, keyword=error.keyword, hint=error.hint) from error
 
 
-def _from_document(
-    document: dict[str, Any], name: str, source: Source, close_objects: bool, require_object: bool
-) -> Schema:
+def _from_document(document: dict[str, Any], name: str, source: Source, options: _Options) -> Schema:
     if not document:
         raise SchemaError("the schema is empty: it would allow any value", hint="declare type and properties")
-    if require_object and "type" not in document and "properties" in document:
+    if options.require_object and "type" not in document and "properties" in document:
         document = {"type": "object", **document}
-    json_schema = canonical(document, close_objects=close_objects)
-    if require_object:
-        _check_root(json_schema)
+    found = canonical(document, close_objects=options.close_objects, resources=options.resources)
+    if options.require_object:
+        _check_root(found.json_schema)
     title = document.get("title")
-    return Schema(str(title) if isinstance(title, str) and title else name, json_schema, _hash(json_schema), source)
+    return Schema(
+        name=str(title) if isinstance(title, str) and title else name, json_schema=found.json_schema,
+        fingerprint=_hash(found.json_schema, dumps(found.original) if found.original else ""), source=source,
+        original=found.original,
+    )  # fmt: skip
 
 
-def _from_class(cls: type, origin: ClassOrigin, close_objects: bool, require_object: bool) -> Schema:
+def _from_class(cls: type, origin: ClassOrigin, options: _Options) -> Schema:
     from pipeline.pydantic_schema import class_json_schema, source_fingerprint
 
     model = _model(cls)
-    json_schema = canonical(class_json_schema(model), close_objects=close_objects)
-    if require_object:
+    json_schema = canonical(class_json_schema(model), close_objects=options.close_objects).json_schema
+    if options.require_object:
         _check_root(json_schema)
     return Schema(model.__name__, json_schema, _hash(json_schema, source_fingerprint(model)), "pydantic", origin)
 
@@ -168,7 +205,7 @@ def _check_root(json_schema: dict[str, Any]) -> None:
     if root.kind not in ("struct", "map") or root.nullable:
         raise SchemaError(
             f"a record must be an object, but the root allows {'null' if root.nullable else 'a ' + root.kind}",
-            path="#", keyword="type", hint='wrap it: {"type": "object", "properties": {"items": …}, "required": ["items"]}',
+            path="#", keyword="type", hint='wrap it: {"type": "object", "properties": {"items": …}}',
         )  # fmt: skip
 
 

@@ -75,7 +75,9 @@ def _arrow(type_: FieldType) -> Any:
         assert type_.item is not None
         return pa.list_(pa.field("element", _arrow(type_.item), nullable=type_.item.nullable))
     _check_names(type_)
-    return pa.struct([pa.field(f.name, _arrow(f.type), nullable=f.type.nullable or not f.required) for f in type_.fields])
+    return pa.struct(
+        [pa.field(f.name, _arrow(f.type), nullable=f.type.nullable or not f.required) for f in type_.fields]
+    )
 
 
 def _check_names(type_: FieldType) -> None:

@@ -81,7 +81,7 @@ def _write(value: Any, parts: list[str], separators: tuple[str, str]) -> None:
 def decimal_text(value: Decimal) -> str:
     """All digits without exponent where that stays short (every parser reads it), else Decimal's own form."""
     exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and -100 <= exponent and value.adjusted() <= 100:
+    if isinstance(exponent, int) and exponent >= -100 and value.adjusted() <= 100:
         return format(value, "f")
     return str(value)
 

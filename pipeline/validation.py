@@ -56,17 +56,21 @@ class Validator:
         self._max_depth = max_depth
         self._type = field_type(schema)
         self._model: type[BaseModel] | None = schema.model_class()
-        self._check = jsonschema_rs.Draft202012Validator(
-            schema.json_schema, validate_formats=True, formats=EXTRA_FORMATS, offline=True
-        )
+        self._checks = [
+            jsonschema_rs.Draft202012Validator(document, validate_formats=True, formats=EXTRA_FORMATS, offline=True)
+            for document in (schema.json_schema, schema.original)
+            if document is not None
+        ]
 
     def validate(self, raw: str) -> Valid | Invalid:
         """Never raises for anything a model can write."""
         try:
             value = loads(raw, max_depth=self._max_depth)
         except JsonTextError as error:
-            reason = RejectReason.SCHEMA_MISMATCH if error.number else RejectReason.INVALID_JSON
-            return Invalid(reason, (FieldError("", error.message, "json"),))
+            found = (FieldError("", error.message, "json"),)
+            if error.number:
+                return Invalid(RejectReason.SCHEMA_MISMATCH, found)
+            return Invalid(RejectReason.INVALID_JSON, found)
         return self._validate_value(value)
 
     def _validate_value(self, value: Any) -> Valid | Invalid:
@@ -81,10 +85,11 @@ class Validator:
 
     def _schema_errors(self, value: Any) -> list[FieldError]:
         instance = _for_library(value)
-        if self._check.is_valid(instance):
+        failed = next((check for check in self._checks if not check.is_valid(instance)), None)
+        if failed is None:
             return []
         errors: dict[FieldError, None] = {}
-        for error in self._check.iter_errors(instance):
+        for error in failed.iter_errors(instance):
             errors.update(dict.fromkeys(field_errors(error)))
             if len(errors) >= _MAX_COLLECTED:
                 break
