@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -125,8 +126,8 @@ class Composer:
         else:
             chances = self._evidence.glue_choice(node, situation).chances
             best = max(possible, key=lambda i: chances[i])
-            mass = float(sum(chances[i] for i in possible))
-            claimed = float(chances[best]) / (mass + 0.02) if prefix else float(chances[best])
+            mass = sum([chances[i] for i in possible])
+            claimed = chances[best] / (mass + 0.02) if prefix else chances[best]
         self._add(outcomes[best].text[len(prefix) :], "structure", node.salt, claimed)
         return outcomes[best].text, outcomes[best].following
 
@@ -138,10 +139,9 @@ class Composer:
         mass = 0.0
         copy_chance = 0.0 if outcomes else 0.4
         if len(outcomes) > 1:
-            chances = evidence.value_choice(node, situation).chances.tolist()
+            chances = evidence.value_choice(node, situation).chances
         else:
             chances = [node.value.total / (node.value.total + 0.2)] * len(outcomes)
-        scores = None
         for outcome, chance in zip(outcomes, chances, strict=True):
             if outcome.how == "copy":
                 copy_chance = chance
@@ -154,9 +154,8 @@ class Composer:
                 words, values = evidence.rendered(outcome.how)
                 if not values:
                     continue
-                if scores is None:
-                    scores = evidence.pointer.scores(node, situation.end, situation.before)
-                shares = np.exp(scores[words] - scores[words].max())
+                shares = evidence.pointer.starts(node, situation.end, situation.before).scores.take(words)
+                shares = np.exp(shares - shares.max())
                 shares /= shares.sum()
                 merged: dict[bytes, tuple[float, int]] = {}
                 for value, share, word in zip(values, shares.tolist(), words.tolist(), strict=True):
@@ -169,18 +168,19 @@ class Composer:
         start = None
         copy_weight = 0.0
         if copy_chance > 0.01 and "document" not in self._without and (not prefix or prefix[0] == 0x22) and len(evidence.document):
-            if scores is None:
-                scores = evidence.pointer.scores(node, situation.end, situation.before)
+            starts = evidence.pointer.starts(node, situation.end, situation.before)
             wanted = unescape(prefix[1:])
             if wanted:
                 places = evidence.document.occurrences(wanted, _MAX_PLACES)
                 if places:
-                    start = max(places, key=lambda w: scores[w])
-                    copy_weight = copy_chance * float(np.exp(scores[start]))
-                    mass += copy_chance * float(np.exp(scores[places]).sum())
+                    weights = [starts.chance(place) for place in places]
+                    copy_weight = max(weights)
+                    start = places[weights.index(copy_weight)]
+                    copy_weight *= copy_chance
+                    mass += copy_chance * sum(weights)
             else:
-                start = int(scores.argmax())
-                copy_weight = copy_chance * float(np.exp(scores[start]))
+                start = starts.best
+                copy_weight = copy_chance * starts.chance(start)
                 mass += copy_chance
         if best_text is not None and best_text[0] >= copy_weight:
             weight, text, drafter, end = best_text
@@ -199,7 +199,7 @@ class Composer:
     def _copy(self, node: Node, start: int, at: int, opening: bytes, prefix: bytes, claimed: float) -> tuple[bytes, int | None, bool]:
         """Copy from byte `at` of a value that starts at word `start`, up to where it probably stops."""
         document = self._evidence.document
-        first = int(np.searchsorted(document.ends, at, side="left"))
+        first = bisect_left(document.end_list, at)
         if first >= len(document):
             return prefix, None, False
         begun = len(self._text)
@@ -243,6 +243,6 @@ class Composer:
                 at = document.data.find(suffix)
             if at >= 0 and "document" not in self._without:
                 at += size
-                start = max(0, int(np.searchsorted(document.ends, at, side="left")) - wanted.count(b" ") - 1)
+                start = max(0, bisect_left(document.end_list, at) - wanted.count(b" ") - 1)
                 return self._copy(node, min(start, len(document) - 1), at, b"", prefix, 0.3 + size / 60)
         return None

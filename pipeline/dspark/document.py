@@ -15,7 +15,7 @@ _IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
 _WORD = re.compile(rf"([{_IDEOGRAPHS}])|(\d+)|([^\W\d_{_IDEOGRAPHS}]+)|([^\s])")
 _PRIME = np.uint32(0x85EBCA6B)
 # Longer documents are indexed this far; the rest is still found by its text.
-_MAX_WORDS = 20_000
+MAX_WORDS = 20_000
 _MAX_BAG = 48
 
 Offsets = NDArray[np.int64]
@@ -61,7 +61,7 @@ class Document:
             hashes.append(crc(b"0" * len(word) if group == 2 else word.lower().encode("utf-8", "surrogatepass")))
             shapes.append(_shape(group, word))
             spans.extend(m.span())
-            if len(words) == _MAX_WORDS:
+            if len(words) == MAX_WORDS:
                 break
         self.words = words
         self.num_words = len(words)
@@ -95,7 +95,7 @@ class Document:
 
     @cached_property
     def start_features(self) -> Hashes:
-        """(N, 10): what stands left and right of each word, for "a value starts here"."""
+        """(10, N): what stands left and right of each word, for "a value starts here"."""
         n = self.num_words
         h, s, g = self._hashes, self._shapes, self._gaps[:n]
         h0, h1, h2, n1 = h[2 : n + 2], h[1 : n + 1], h[:n], h[3 : n + 3]
@@ -117,18 +117,18 @@ class Document:
             _join(np.minimum(n - at, 4), s0),
         ]
         tags = np.arange(1, len(columns) + 1, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        return np.ascontiguousarray(np.stack(columns, axis=1) ^ tags)
+        return np.stack(columns) ^ tags[:, None]
 
     @cached_property
     def stop_features(self) -> Hashes:
-        """(N, 7): what stands left and right of the end of each word, for "a value stops after it"."""
+        """(7, N): what stands left and right of the end of each word, for "a value stops after it"."""
         n = self.num_words
         h, s, g = self._hashes, self._shapes, self._gaps[1 : n + 1]
         h0, h1, h2 = h[2 : n + 2], h[3 : n + 3], h[4 : n + 4]
         s0, s1, s2 = s[2 : n + 2], s[3 : n + 3], s[4 : n + 4]
         columns = [_join(h1, g), _join(h0, h1), _join(h0, g), _join(s0, g, s1), _join(h1, h2), _join(s0, g, s1, s2), g]
         tags = np.arange(21, len(columns) + 21, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        return np.ascontiguousarray(np.stack(columns, axis=1) ^ tags)
+        return np.stack(columns) ^ tags[:, None]
 
     @cached_property
     def bag(self) -> Hashes:

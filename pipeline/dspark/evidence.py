@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from pipeline.dspark.chooser import Choice, Chooser
 from pipeline.dspark.document import Document
-from pipeline.dspark.memory import Decision, Memory, Node, Outcome
+from pipeline.dspark.memory import Memory, Node, Outcome
 from pipeline.dspark.pointer import Pointer
-from pipeline.dspark.renderings import RENDERINGS, render
+from pipeline.dspark.renderings import render
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import Stops
-from pipeline.dspark.weights import mix, salt_of
+from pipeline.dspark.weights import Weights, mix
 
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
-_FACT_SALTS = {how: salt_of(how.encode()) for how in ("copy", "literal", "repeat", "glue", *RENDERINGS)}
 
 
 def escape(text: bytes) -> bytes:
@@ -52,7 +51,7 @@ class Evidence:
         self.chooser = Chooser(self.document.bag, memory.weights)
         self._text = text
         self._rendered: dict[str, tuple[NDArray[np.int64], list[bytes]]] = {}
-        self._present: dict[int, tuple[int, list[int]]] = {}
+        self._known: dict[int, tuple[int, list[tuple[int, int]]]] = {}
 
     def rendered(self, how: str) -> tuple[NDArray[np.int64], list[bytes]]:
         """(word indices, texts as written) of everything the document has in one rendering."""
@@ -68,44 +67,47 @@ class Evidence:
         return found
 
     def glue_choice(self, node: Node, situation: Situation) -> Choice:
-        """Probabilities of what comes after the value of `node`."""
-        ahead, end = self.pointer.best_ahead, situation.end
+        """Chances of what comes after the value of `node`."""
+        ahead, end, one = self.pointer.best_ahead, situation.end, Weights.index_one
         facts = []
         for outcome in node.glue.outcomes:
             following = outcome.following
             if following is None or not following.copied:
-                facts.append([0, 0])
+                facts.append((0, 0))
             else:
                 level = _level(ahead(following, end))
-                facts.append([mix(following.salt, level), mix(_FACT_SALTS["glue"], level)])
+                facts.append((one(hash((following.salt, level)) & 0xFFFFFFFF), 64 + level))
         return self.chooser.choose(node.glue, situation.features(node, self.document), facts)
 
     def value_choice(self, node: Node, situation: Situation) -> Choice:
-        """Probabilities of how the value of `node` comes about."""
+        """Chances of how the value of `node` comes about."""
         decision = node.value
-        present = self._presence(decision)
-        facts = []
-        for outcome, there in zip(decision.outcomes, present, strict=True):
-            if outcome.how == "literal":
-                facts.append([mix(_FACT_SALTS["literal"], there)])
-            elif outcome.how == "repeat":
-                facts.append([mix(_FACT_SALTS["repeat"], node.salt in situation.last_values)])
-            elif outcome.how == "copy":
-                facts.append([mix(_FACT_SALTS["copy"], _level(self.pointer.best_ahead(node, 0)))])
-            else:
-                facts.append([mix(_FACT_SALTS[outcome.how], min(len(self.rendered(outcome.how)[1]), 3))])
+        facts = self._facts(node)
+        if (b"", "repeat") in decision.by_text:
+            at = decision.outcomes.index(decision.by_text[b"", "repeat"])
+            facts = [*facts[:at], (Weights.index_one(mix(decision.salt, 100 + (node.salt in situation.last_values))), 0), *facts[at + 1 :]]
         return self.chooser.choose(decision, situation.features(node, self.document), facts)
 
-    def _presence(self, decision: Decision) -> list[int]:
-        found = self._present.get(decision.salt)
+    def _facts(self, node: Node) -> list[tuple[int, int]]:
+        """What the document says to each outcome of a value, as table positions: the same in all situations."""
+        decision = node.value
+        found = self._known.get(decision.salt)
         if found is None or found[0] != decision.version:
-            found = (decision.version, [self._is_present(o) for o in decision.outcomes])
-            self._present[decision.salt] = found
+            salt, one = decision.salt, Weights.index_one
+            facts = []
+            for outcome in decision.outcomes:
+                if outcome.how == "literal":
+                    facts.append((one(mix(salt, self._presence(outcome))), 0))
+                elif outcome.how == "copy":
+                    facts.append((one(mix(salt, 200 + _level(self.pointer.best_ahead(node, 0)))), 0))
+                elif outcome.how == "repeat":
+                    facts.append((0, 0))
+                else:
+                    facts.append((one(hash((salt, outcome.salt, min(len(self.rendered(outcome.how)[1]), 3))) & 0xFFFFFFFF), 0))
+            found = self._known[decision.salt] = (decision.version, facts)
         return found[1]
 
-    def _is_present(self, outcome: Outcome) -> int:
-        if outcome.how != "literal":
-            return 0
+    def _presence(self, outcome: Outcome) -> int:
         text = outcome.text.strip(b'"').lower()
         return 1 + (text in self.document.lowered) if len(text) > 1 else 0
 

@@ -12,7 +12,7 @@ from pipeline.dspark.evidence import Evidence
 from pipeline.dspark.memory import MAX_TEXT_BYTES, Decision, Node
 from pipeline.dspark.path import Segment
 from pipeline.dspark.renderings import RENDERINGS
-from pipeline.dspark.situation import CONTEXT_SIZE, Situation
+from pipeline.dspark.situation import Situation
 
 _SURE = 0.96
 _FORGET_AT = 2000.0
@@ -90,18 +90,19 @@ class Learner:
                     written_as[written] = written_as.get(written, 0) + 1
                 if len(node.separators) > 64:
                     node.separators.clear()
-            evidence.pointer.used[place.start : place.end + 1] = 1.0
+            evidence.pointer.mark_used(place.start, place.end)
             end = place.end + 1
         return end
 
     def _decide(self, decision: Decision, choice: Choice, right: list[int]) -> list[float]:
         """Learn a decision; returns how far each of `right` is believed to be what happened."""
-        chances = choice.chances[right]
-        total = float(chances.sum())
+        chances = [choice.chances[i] for i in right]
+        total = sum(chances)
         if total < _SURE:
-            self._evidence.chooser.learn(choice, right, CONTEXT_SIZE)
-        belief = [float(c) / total if total > 0 else 1.0 / len(right) for c in chances]
+            self._evidence.chooser.learn(decision, choice, right)
+        belief = [c / total if total > 0 else 1.0 / len(right) for c in chances]
         self._count(decision, list(zip(right, belief, strict=True)))
+        self._evidence.chooser.touch(decision)
         return belief
 
     @staticmethod

@@ -42,7 +42,7 @@ class Decision:
                 least = min(self.outcomes, key=lambda o: o.count)
                 self.outcomes.remove(least)
                 del self.by_text[least.text, least.how]
-            found = Outcome(text, how, salt_of(text, how.encode(), self.salt.to_bytes(4, "little")), following)
+            found = Outcome(text, how, salt_of(text, salt_of(how.encode(), self.salt)), following)
             self.outcomes.append(found)
             self.by_text[text, how] = found
             self.version += 1
@@ -57,7 +57,7 @@ class Node:
     def __init__(self, key: bytes, parent: Node | None) -> None:
         self.key = key
         self.parent = parent
-        self.salt = salt_of(key, (parent.salt if parent else 0).to_bytes(4, "little"))
+        self.salt = salt_of(key, (parent.salt * 31 + 7) & 0xFFFFFFFF if parent else 0)
         self.children: dict[bytes, Node] = {}
         self.value = Decision(self.salt ^ 0x11111111)
         self.glue = Decision(self.salt ^ 0x22222222)
@@ -83,7 +83,7 @@ class Memory:
     """What the records of one schema have taught so far.
 
     Bound: at most MAX_NODES paths, each with two decisions of at most MAX_OUTCOMES texts and MAX_SEEN values of at most
-    MAX_TEXT_BYTES; in practice tens of kilobytes. `weights` (4 MiB, fixed) may be shared by all schemas of an engine, so
+    MAX_TEXT_BYTES; in practice tens of kilobytes. `weights` (2 MiB, fixed) may be shared by all schemas of an engine, so
     that a key learned in one helps in the next. Nothing grows with the number of documents.
     """
 

@@ -2,109 +2,142 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
+from typing import NamedTuple
 
-from pipeline.dspark.document import Document, words_of
+import numpy as np
+
+from pipeline.dspark.document import MAX_WORDS, Document, words_of
 from pipeline.dspark.memory import Node
-from pipeline.dspark.weights import Floats, Hashes, Indices, Weights, mix, salt_of
+from pipeline.dspark.weights import Floats, Hashes, Indices, Weights, mix
 
 _RATE = 0.25
-_NUM_RIVALS = 8
+_NUM_RIVALS = 4
+_SURE = 0.95
 _KEY_WEIGHT = 1.5
-# Distance in words from the end of the last copied value, -16..47, to a class.
-_CLASSES = np.array([0] * 8 + [1] * 5 + [2, 3, 4] + [5, 6, 7, 8, 9, 9, 10, 10, 10, 10] + [11] * 10 + [12] * 28, dtype=np.int64)
-_NUM_CLASSES = 13
-_CLASS_HASHES: Hashes = np.arange(1, _NUM_CLASSES + 1, dtype=np.uint32) * np.uint32(0x9E3779B1) ^ np.uint32(0x51ED270B)
+# Distance in words from the end of the last copied value to a class of distances: a slice of this serves a whole document.
+_NEAR = [1] * 5 + [2, 3, 4] + [5, 6, 7, 8, 9, 9, 10, 10, 10, 10] + [11] * 10
+_CLASSES = np.array([0] * (MAX_WORDS - 8) + _NEAR + [12] * (MAX_WORDS - 20), dtype=np.int64)
+_CLASS_HASHES: Hashes = np.arange(1, 14, dtype=np.uint32) * np.uint32(0x9E3779B1) ^ np.uint32(0x51ED270B)
 _USED = 0x3C6EF372
-_NEGATIVE = np.float32(-30.0)
+_MAX_KEPT = 64
+
+
+class _View(NamedTuple):
+    """One path in one document: start scores without the distance, the best from each word on, table positions."""
+
+    scores: Floats
+    ahead: Floats
+    index: Indices
+
+
+class Starts(NamedTuple):
+    """Scores of all words to be the start (a word's chance is `exp(score - norm)`) and the best word."""
+
+    scores: Floats
+    norm: float
+    best: int
+
+    def chance(self, word: int) -> float:
+        return math.exp(float(self.scores[word]) - self.norm)
 
 
 class Pointer:
-    """Start scores of all paths in one document; scores of a path are computed once and kept."""
+    """Start scores of all paths in one document; what a path's own features add is computed once and kept."""
 
     def __init__(self, document: Document, weights: Weights) -> None:
         self._document = document
         self._weights = weights
-        self._static: dict[int, tuple[Floats, Floats, Indices]] = {}
-        self._at = np.arange(len(document), dtype=np.int64)
-        self.used: Floats = np.zeros(len(document), dtype=np.float32)
+        self._views: dict[int, _View] = {}
+        self._starts: dict[tuple[int, int, int], Starts] = {}
+        self._used: Floats = np.zeros(len(document), dtype=np.float32)
+        self._any_used = False
 
-    def _view(self, node: Node) -> tuple[Floats, Floats, Indices]:
-        """(scores, best score from each word on, table positions) of a path without the distance."""
-        found = self._static.get(node.salt)
+    def _view(self, node: Node) -> _View:
+        found = self._views.get(node.salt)
         if found is None:
             index = Weights.index(self._document.start_features, node.salt)
-            scores = self._weights.values[index].sum(axis=1) + self._key_bonus(node)
-            ahead = np.maximum.accumulate(scores[::-1])[::-1] if len(scores) else scores
-            found = self._static[node.salt] = (scores, ahead, index)
+            scores = self._weights.values.take(index).sum(axis=0)
+            if node.copied <= 20:
+                self._add_key_bonus(node, scores)
+            found = self._views[node.salt] = _View(scores, np.maximum.accumulate(scores[::-1])[::-1], index)
         return found
 
-    def _key_bonus(self, node: Node) -> Floats:
+    def _add_key_bonus(self, node: Node, scores: Floats) -> None:
         """A path's own name left of a word makes it a likely start before anything was learned."""
-        bonus = np.zeros(len(self._document), dtype=np.float32)
-        if node.copied > 20:
-            return bonus
         named: Node | None = node
         while named is not None and named.key == b"[]":
             named = named.parent
         if named is None:
-            return bonus
-        key = named.key.decode("utf-8", "replace").replace("_", " ").replace("-", " ")
-        for word in words_of(key):
-            for position in self._document.positions.get(word, ()) or self._document.positions.get(word.capitalize(), ()):
-                bonus[position + 1 : position + 4] = _KEY_WEIGHT
-        return bonus
+            return
+        positions = self._document.positions
+        for word in words_of(named.key.decode("utf-8", "replace").replace("_", " ")):
+            for position in positions.get(word, ()) or positions.get(word.capitalize(), ()):
+                scores[position + 1 : position + 4] += _KEY_WEIGHT
 
-    def _distance_index(self, node: Node, before: int) -> tuple[Indices, int]:
-        first = Weights.index(_CLASS_HASHES, node.salt ^ 0x1234567)
-        second = Weights.index(_CLASS_HASHES, mix(node.salt, before))
-        return np.stack([first, second]), Weights.index_one(mix(node.salt, _USED))
+    def _distances(self, node: Node, before: int) -> Indices:
+        return np.concatenate([Weights.index(_CLASS_HASHES, node.salt ^ 0x1234567), Weights.index(_CLASS_HASHES, mix(node.salt, before))])
 
     def best_ahead(self, node: Node, end: int) -> float:
         """The best start score from word `end` on, without the distance."""
-        ahead = self._view(node)[1]
-        return float(ahead[end]) if 0 <= end < len(ahead) else -8.0
+        ahead = self._view(node).ahead
+        return float(ahead[end]) if end < len(ahead) else -8.0
 
-    def scores(self, node: Node, end: int, before: int) -> Floats:
-        """Log-probabilities of each word to be the start; `end` is the word after the last copied value, `before` its path."""
-        static, _, _ = self._view(node)
-        values = self._weights.values
-        index, used = self._distance_index(node, before)
-        distance = values[index].sum(axis=0)
-        scores = static + distance[_CLASSES[np.clip(self._at - (end - 16), 0, 63)]] + self.used * values[used]
-        top = scores.max() if len(scores) else 0.0
-        return np.asarray(scores - (top + np.log(np.exp(scores - top).sum())), dtype=np.float32)
+    def starts(self, node: Node, end: int, before: int) -> Starts:
+        """Scores of each word; `end` is the word after the last copied value, `before` the salt of its path."""
+        key = (node.salt, end, before)
+        found = self._starts.get(key)
+        if found is None:
+            values = self._weights.values
+            distance = values.take(self._distances(node, before))
+            distance = distance[:13] + distance[13:]
+            size = len(self._used)
+            scores = distance.take(_CLASSES[MAX_WORDS - end : MAX_WORDS - end + size])
+            scores += self._view(node).scores
+            if self._any_used:
+                scores += self._used * values[Weights.index_one(mix(node.salt, _USED))]
+            best = int(scores.argmax())
+            top = float(scores[best])
+            norm = top + math.log(float(np.exp(scores - top).sum()))
+            if len(self._starts) >= _MAX_KEPT:
+                self._starts.clear()
+            found = self._starts[key] = Starts(scores, norm, best)
+        return found
 
-    def learn(self, node: Node, end: int, before: int, right: list[int], among: NDArray[np.int64] | None) -> int:
+    def learn(self, node: Node, end: int, before: int, right: list[int], among: Indices | None) -> int:
         """Learn that the value started at one of `right`, out of all words or `among`; returns the likeliest of them."""
-        scores = self.scores(node, end, before)
-        gold = max(right, key=lambda word: (scores[word], -word))
-        pool = scores if among is None else scores[among]
-        rivals = np.argpartition(-pool, _NUM_RIVALS)[:_NUM_RIVALS] if len(pool) > _NUM_RIVALS else np.arange(len(pool))
-        if among is not None:
-            rivals = among[rivals]
-        rivals = np.array([gold, *[r for r in rivals.tolist() if r not in right]], dtype=np.int64)
-        chances = np.exp(scores[rivals] - scores[rivals].max())
-        chances /= chances.sum()
-        if chances[0] > 0.97:
+        scores = self.starts(node, end, before).scores
+        gold = right[0] if len(right) == 1 else max(right, key=lambda word: (scores[word], -word))
+        pool = scores if among is None else scores.take(among)
+        if len(pool) > _NUM_RIVALS + 1:
+            best = np.argpartition(pool, -_NUM_RIVALS)[-_NUM_RIVALS:]
+        else:
+            best = np.arange(len(pool))
+        rivals = (best if among is None else among.take(best)).tolist()
+        rivals = [gold, *[r for r in rivals if r not in right]]
+        top = float(pool.max())
+        chances = [math.exp(float(scores[r]) - top) for r in rivals]
+        total = sum(chances)
+        if chances[0] > _SURE * total:
             return gold
-        gradient = chances.astype(np.float32)
-        gradient[0] -= 1.0
-        static = self._view(node)[2][rivals]
-        index, used = self._distance_index(node, before)
-        distance = index[:, _CLASSES[np.clip(rivals - (end - 16), 0, 63)]]
+        index = self._view(node).index
+        distances = self._distances(node, before)
         step = self._weights.step
+        used_gradient = 0.0
         # One after the other: of two rivals that share a feature both must count.
-        for row in range(len(rivals)):
-            if abs(gradient[row]) > 0.02:
-                step(np.concatenate([static[row], distance[:, row]]), np.float32(gradient[row]), _RATE)
-        used_gradient = float((gradient * self.used[rivals]).sum())
+        for rank, word in enumerate(rivals):
+            slope = chances[rank] / total - (rank == 0)
+            if abs(slope) > 0.03:
+                near = int(_CLASSES[MAX_WORDS - end + word])
+                step(np.append(index[:, word], (distances[near], distances[13 + near])), np.float32(slope), _RATE)
+                used_gradient += slope * float(self._used[word])
         if used_gradient:
-            step(np.array([used]), np.float32(used_gradient), _RATE)
+            step(np.array([Weights.index_one(mix(node.salt, _USED))]), np.float32(used_gradient), _RATE)
+        self._starts.clear()
         return gold
 
-
-def distance_salt(node: Node) -> int:
-    """How `before` is named for a path."""
-    return salt_of(b"before", node.salt.to_bytes(4, "little"))
+    def mark_used(self, start: int, end: int) -> None:
+        """Words start..end were copied."""
+        self._used[start : end + 1] = 1.0
+        self._any_used = True
+        self._starts.clear()

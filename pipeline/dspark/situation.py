@@ -47,21 +47,18 @@ class Situation:
         hashes, at = document.hash_list, self.end + 2
         following = hashes[at] if at < len(hashes) else 7
         further = hashes[at + 1] if at + 1 < len(hashes) else 7
-        count = min(self.counts.get(node.salt, 0), 6)
+        count = self.counts.get(node.salt, 0)
         glue, glue_before = self.glues
         a, b, c, d = self.literals
-        return [
-            0x11,
-            mix(0x21, glue),
-            mix(mix(0x22, glue), glue_before),
-            mix(0x31, a),
-            mix(0x32, b),
-            mix(0x32, c),
-            mix(0x32, d),
-            mix(0x41, count),
-            mix(0x51, following),
-            mix(mix(0x52, following), further),
-        ]
-
-
-CONTEXT_SIZE = 10
+        mixed = (
+            hash((2, glue)),
+            hash((3, glue, glue_before)),
+            hash((4, a)),
+            hash((5, b)),
+            hash((5, c)),
+            hash((5, d)),
+            hash((6, count if count < 6 else 6)),
+            hash((7, following)),
+            hash((8, following, further)),
+        )
+        return [17, *[value & 0xFFFFFFFF for value in mixed]]
