@@ -4,6 +4,8 @@ Zone rule: a zone written in the value wins; a date-time without one, and a date
 option ``tz`` (default UTC). A local time that the zone has twice is the earlier one. ``java.util.Date`` holds
 milliseconds, so further digits are cut. ``decimals=number`` (default) writes every digit and no exponent,
 ``decimals=string`` the same digits as text.
+
+Readers need typed classes: Gson makes a double of every number that it reads into a plain ``Map``.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _LONG = 2**63
+_MAX_CHARS = 20_000_000
+"""Longest string that Jackson reads with its default ``StreamReadConstraints``."""
 _OPTIONS = ("tz", "decimals")
 
 
@@ -88,6 +92,8 @@ class JavaForm:
             elif not -_LONG <= whole < _LONG:
                 fail(path, f"{value!r:.60} is beyond a Java long")
             return whole
+        elif isinstance(value, str) and len(value) > _MAX_CHARS:
+            fail(path, f"a text of {len(value)} characters; Jackson reads at most {_MAX_CHARS}")
         return value
 
     def _epoch_ms(self, kind: str, value: str) -> int:

@@ -114,6 +114,11 @@ def test_whole_numbers_have_neither_point_nor_exponent() -> None:
         assert dumps(convert("integer", value)) == "9180000000000"
 
 
+def test_a_text_longer_than_jackson_reads_is_a_loss() -> None:
+    assert convert("string", "x" * 20_000_000) == "x" * 20_000_000
+    assert "Jackson" in convert("string", "x" * 20_000_001)[0][1]
+
+
 @given(st.data())
 def test_every_valid_record_has_a_java_form_that_keeps_all_other_values(data: st.DataObject) -> None:
     type_ = data.draw(RECORD_TYPES)
