@@ -65,6 +65,7 @@ class VllmEngine:
         self.max_num_seqs = int(settings.scheduler_config.max_num_seqs)
         self.max_in_flight = config.max_in_flight or max(1, int(self.max_num_seqs * QUEUE_AHEAD))
         self._tokenizer = self._engine.get_tokenizer()
+        self._request_faults = _request_faults()
         self._stop_tokens = _stop_tokens(self._tokenizer, settings)
         self.load_s = time.monotonic() - started
         logger.info("engine ready in %.1f s: %s", self.load_s, model)
@@ -84,7 +85,7 @@ class VllmEngine:
             self._engine.add_request(
                 request.request_id, {"prompt_token_ids": request.prompt_token_ids}, self._sampling(request)
             )
-        except ValueError as error:  # validation of this one request, before it reaches the core
+        except self._request_faults as error:  # validation of this one request, before it reaches the core
             self._refused.append(
                 Completion(request.request_id, "", "error", len(request.prompt_token_ids), 0, detail=str(error))
             )
@@ -206,3 +207,10 @@ def _stop_tokens(tokenizer: Any, settings: Any) -> list[int]:
     declared = settings.model_config.try_get_generation_config().get("eos_token_id")
     ids.update(declared if isinstance(declared, list) else [declared])
     return sorted(token for token in ids if isinstance(token, int))
+
+
+def _request_faults() -> tuple[type[Exception], ...]:
+    """What vLLM raises for a request that it will not take; everything else means that the engine is dead."""
+    from vllm import exceptions
+
+    return (ValueError, getattr(exceptions, "VLLMClientError", ValueError))

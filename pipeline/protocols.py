@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pipeline.data import Chunk, FieldError, FinishReason
 from pipeline.validation import Invalid, Valid
 
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One prompt for the engine. ``document_span`` is the token range of the document inside the prompt."""

@@ -1,0 +1,56 @@
+"""Settings: unknown keys and wrong values fail with their names; the command line wins over the file."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pipeline.config import RunConfig, load_config
+from pipeline.errors import ConfigError
+
+
+def test_values_win_over_the_file_key_by_key(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("engine: {model: from-file, args: {dtype: float32}}\ndecoding: {max_output_tokens: 7}\n")
+    config = load_config({"engine": {"model": "from-line"}}, file=file)
+    assert config.engine.model == "from-line"
+    assert config.engine.args == {"dtype": "float32"}
+    assert config.decoding.max_output_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("engine: {modle: x}", "engine.modle"),
+        ("unknown: 1", "unknown"),
+        ("decoding: {max_output_tokens: 0}", "decoding.max_output_tokens"),
+        ("decoding: {layout: free}", "decoding.layout"),
+        ("output: {max_reject_rate: 2}", "output.max_reject_rate"),
+        ("engine: {args: {min_tokens: 64}}", "min_tokens"),
+        ("chunking: {max_tokens: 64, overlap_tokens: 64}", "overlap_tokens"),
+        ("- a list", "mapping"),
+        ("a: [", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_one_error_that_names_the_setting(tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=named) as caught:
+        load_config({}, file=file)
+    assert "\n" not in str(caught.value) or "cannot be read" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        load_config({}, file=tmp_path / "none.yaml")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        RunConfig().engine.model = "x"  # type: ignore[misc]
+
+
+def test_the_articles_knobs_keep_their_names_and_defaults() -> None:
+    dspark = RunConfig().dspark
+    assert (dspark.enabled, dspark.max_json_depth, dspark.max_token_budget) == (True, 128, 8192)
+    assert dspark.max_concurrent_structs is None
