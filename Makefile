@@ -23,7 +23,7 @@ help: ## list the commands
 
 demo: setup java ## run the main job on the sample orders and show a few records
 	$(BIN)/spark-submit jobs/extract.py \
-	  --input pipeline/samples/orders.jsonl --id-column id --schema schemas/orders.py:Order \
+	  --input pipeline/samples/orders.jsonl --id-column id --schema schemas/orders.py:CustomerOrders \
 	  --examples pipeline/samples/orders_examples.jsonl --model demo --output $(OUTPUT)
 
 test: lint types test-fast test-chain ## everything but the slow suites
