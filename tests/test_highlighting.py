@@ -32,7 +32,4 @@ def test_text_from_documents_and_models_is_escaped() -> None:
 def test_the_document_is_complete_whatever_is_marked(text: str, found: list[str]) -> None:
     html = highlight(text, {"values": found})
     body = html.split("<pre", 1)[1].split(">", 1)[1].split("</pre>", 1)[0]
-    assert (
-        unescape(re.sub(r"</?mark[^>]*>", "", body)) == unescape(text)
-        or unescape(re.sub(r"</?mark[^>]*>", "", body)) == text
-    )
+    assert unescape(re.sub(r"</?mark[^>]*>", "", body)) == text
