@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from pipeline.dspark.arguments import RequestSettings, SchedulerSettings
 from pipeline.dspark.budget import Budget
@@ -16,6 +17,7 @@ from pipeline.dspark.drafting import Draft, RequestDrafter
 from pipeline.dspark.drafting import Matcher as DraftingMatcher
 from pipeline.dspark.masks import Matcher as MaskMatcher
 from pipeline.dspark.masks import first_legal_token
+from pipeline.dspark.memories import Memories
 
 _PATIENCE = 3  # drafts in a row without one accepted token before a request pauses drafting
 _LONGEST_PAUSE = 16  # steps; doubles from 2 with each further failure
@@ -61,7 +63,8 @@ class Decoding:
 class Coordinator:
     """Keeps a drafter per request and admits drafts by the budget; knows nothing of vLLM.
 
-    ``enabled`` False stops drafting at once and for all requests (the self-test's fallback); decoding goes on plainly.
+    ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly. ``trace``, where set, is
+    called with the request id, the survival probabilities that were verified, and the number accepted.
     """
 
     def __init__(self, settings: SchedulerSettings, *, vocab_size: int) -> None:
@@ -71,8 +74,15 @@ class Coordinator:
         self.counters = Counters()
         self._budget = Budget(self.costs, max_token_budget=settings.max_token_budget)
         self._calibration = Calibration()
+        self.memories = Memories()
+        self.trace: Callable[[str, Sequence[float], int], None] | None = None
         self._states: dict[str, _State] = {}
         self._vocab_size = vocab_size
+
+    def forget(self) -> None:
+        """Start with an empty history and untested survival estimates; the cost table is kept (for measurements)."""
+        self.memories = Memories()
+        self._calibration = Calibration()
 
     def __contains__(self, request_id: str) -> bool:
         return request_id in self._states
@@ -102,6 +112,8 @@ class Coordinator:
         self.counters.verified(draft.drafters[:num_verified], num_accepted)
         state.drafter.verified(num_verified, num_accepted)
         self._calibration.observe(state.survivals[:num_verified], num_accepted)
+        if self.trace is not None:
+            self.trace(request_id, state.survivals[:num_verified], num_accepted)
         if num_accepted or not num_verified:
             state.num_failures = 0
             return
@@ -178,3 +190,16 @@ class Coordinator:
     def _filler(self, request: Decoding, num_tokens: int) -> list[int]:
         token = first_legal_token(request.matcher, self._vocab_size)
         return [token] * min(num_tokens, request.room, self.settings.num_draft_slots) if token is not None else []
+
+
+_BY_ENGINE: WeakValueDictionary[str, Coordinator] = WeakValueDictionary()
+
+
+def register(engine_id: str, coordinator: Coordinator) -> None:
+    """Make an engine's coordinator findable in this process; forgotten with the engine."""
+    _BY_ENGINE[engine_id] = coordinator
+
+
+def coordinator_of(engine: Any) -> Coordinator | None:
+    """The coordinator of a vLLM ``LLMEngine``; None without DSpark, or where its core runs in another process."""
+    return _BY_ENGINE.get(str(engine.vllm_config.instance_id))

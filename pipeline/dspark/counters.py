@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class Counters:
     """Totals of one engine since its start.
 
@@ -75,20 +74,9 @@ class Counters:
             setattr(self, name, getattr(fresh, name))
 
 
-_BY_ENGINE: WeakValueDictionary[str, Counters] = WeakValueDictionary()
-
-
-def register(engine_id: str, counters: Counters) -> None:
-    """Make an engine's counters findable in this process; forgotten with the engine."""
-    _BY_ENGINE[engine_id] = counters
-
-
-def counters_of(engine: Any) -> Counters | None:
-    """The counters of a vLLM ``LLMEngine``; None without DSpark, or where its core runs in another process."""
-    return _BY_ENGINE.get(str(engine.vllm_config.instance_id))
-
-
 def snapshot(engine: Any) -> dict[str, float]:
-    """Flat counters of a vLLM ``LLMEngine`` (see :meth:`Counters.snapshot`); empty where there are none."""
-    counters = counters_of(engine)
-    return counters.snapshot() if counters is not None else {}
+    """Flat counters of a vLLM ``LLMEngine`` (see :meth:`Counters.snapshot`); empty without DSpark in this process."""
+    from pipeline.dspark.coordinator import coordinator_of  # not at the top: the coordinator counts with this module
+
+    coordinator = coordinator_of(engine)
+    return coordinator.counters.snapshot() if coordinator is not None else {}

@@ -19,11 +19,9 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request, RequestStatus
 
 from pipeline.dspark.arguments import RequestSettings, SchedulerSettings
-from pipeline.dspark.coordinator import Coordinator, Decoding
-from pipeline.dspark.counters import register
+from pipeline.dspark.coordinator import Coordinator, Decoding, register
 from pipeline.dspark.drafting import RequestDrafter
 from pipeline.dspark.masks import Bitmask, Chain, MaskFiller
-from pipeline.dspark.memories import Memories
 from pipeline.dspark.tokens import build_token_table
 
 logger = logging.getLogger(__name__)
@@ -96,7 +94,7 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         config = self.vllm_config
         settings = SchedulerSettings.from_additional_config(config.additional_config)
         self.dspark = Coordinator(settings, vocab_size=config.model_config.get_vocab_size())
-        register(str(config.instance_id), self.dspark.counters)
+        register(str(config.instance_id), self.dspark)
         manager: Any = self.structured_output_manager
         self.structured_output_manager = BatchedMasks(
             manager,
@@ -109,7 +107,6 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
             self.dynamic_sd_lookup = [self.num_spec_tokens] * (self.max_num_running_reqs + 1)
         self._tokens = build_token_table(manager.tokenizer.backend_tokenizer)
         self._eos_token_id: int | None = manager.tokenizer.eos_token_id
-        self._memories = Memories()
         self._num_plain_requests = 0
         self._step_started = 0.0
         logger.info(
@@ -188,7 +185,7 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         return RequestDrafter(
             document=self._tokens.decode_bytes(span).decode("utf-8", "replace"),
             tokenizer=self._tokens,
-            memory=self._memories.of((kind, text)),
+            memory=self.dspark.memories.of((kind, text)),
             eos_token_id=self._eos_token_id,
         )
 
