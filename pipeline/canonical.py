@@ -13,6 +13,7 @@ from pipeline.subschemas import map_schemas, pointer, walk
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _OLD = ("draft-07", "draft-06")
+_BESIDE_REF = ("$ref", "$defs", "definitions", "description", "title")
 _REFUSED = ("draft-04", "draft-03")
 
 
@@ -51,10 +52,7 @@ def canonical(
 def _modernise(document: Mapping[str, Any], *, siblings_of_ref: bool) -> dict[str, Any]:
     def change(node: dict[str, Any]) -> dict[str, Any]:
         if not siblings_of_ref and isinstance(node.get("$ref"), str):
-            kept: dict[str, Any] = {
-                key: node[key] for key in ("$defs", "definitions", "description", "title") if key in node
-            }
-            node = {"$ref": node["$ref"], **kept}
+            node = {key: value for key, value in node.items() if key in _BESIDE_REF}
         if isinstance(node.get("$id"), str) and node["$id"].startswith("#") and len(node["$id"]) > 1:
             node["$anchor"] = node.pop("$id")[1:]  # how draft 7 wrote an anchor
         if isinstance(node.get("items"), list):

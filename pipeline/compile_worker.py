@@ -9,13 +9,14 @@ import time
 from typing import Any
 
 _BYTES_STOP = 256
+_WALK_TOKENS = 400
+_MOVE_ON = 0.3
 
 
 def main() -> None:
     task = json.loads(sys.stdin.readline())
     import xgrammar as xgr
 
-    tokenizer: Any = None
     if task["tokenizer"] is None:
         vocabulary = [bytes([code]) for code in range(_BYTES_STOP)] + [b"</s>"]
         info = xgr.TokenizerInfo(vocabulary, xgr.VocabType.RAW, stop_token_ids=[_BYTES_STOP])
@@ -39,29 +40,42 @@ def main() -> None:
     report: dict[str, Any] = {
         "compile_ms": (time.perf_counter() - start) * 1000.0,
         "memory_mb": max(_memory_mb() - before, 0.0),
-        "vocab_size": 0 if tokenizer is None else info.vocab_size,
+        "vocab_size": 0 if task["tokenizer"] is None else info.vocab_size,
     }
-    costs = _mask_costs(xgr, compiled, info.vocab_size, tokenizer, task["samples"])
-    if costs:
+    if task["num_tokens"]:
+        costs = _walk_costs(xgr, compiled, info, task["num_tokens"])
         report |= {"mask_mean_us": sum(costs) / len(costs), "mask_max_us": max(costs), "num_tokens": len(costs)}
     print(json.dumps(report))
 
 
-def _mask_costs(xgr: Any, compiled: Any, vocab_size: int, tokenizer: Any, samples: list[str]) -> list[float]:
-    """Microseconds for each mask along the samples; a sample ends where the grammar refuses it."""
-    bitmask = xgr.allocate_token_bitmask(1, vocab_size)
+def _walk_costs(xgr: Any, compiled: Any, info: Any, num_tokens: int) -> list[float]:
+    """Microseconds for each mask along random outputs that the grammar allows.
+
+    Any allowed token may come next; a token that ends a string or moves on is preferred now and then, so that the
+    walk reaches every field.
+    """
+    import numpy as np
+    import torch
+
+    random = np.random.default_rng(0)
+    texts = info.decoded_vocab
+    ends = np.array([text[:1] in (b'"', b"]", b"}") or b'"' in text for text in texts], dtype=bool)
+    bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
     costs: list[float] = []
-    for sample in samples:
+    while len(costs) < num_tokens:
         matcher = xgr.GrammarMatcher(compiled, terminate_without_stop_token=True)
-        tokens = list(sample.encode()) if tokenizer is None else tokenizer.encode(sample, add_special_tokens=False)
-        for token in tokens:
-            if matcher.is_terminated():
-                break
+        for _ in range(_WALK_TOKENS):
             start = time.perf_counter()
             matcher.fill_next_token_bitmask(bitmask)
             costs.append((time.perf_counter() - start) * 1e6)
-            if not matcher.accept_token(token):
+            words = bitmask[0].view(torch.uint8).numpy()
+            allowed = np.unpackbits(words, bitorder="little")[: len(texts)].astype(bool)
+            closing = np.flatnonzero(allowed & ends)
+            options = closing if len(closing) and random.random() < _MOVE_ON else np.flatnonzero(allowed)
+            if not len(options) or not matcher.accept_token(int(random.choice(options))) or matcher.is_terminated():
                 break
+        if len(costs) == 1:
+            break
     return costs
 
 

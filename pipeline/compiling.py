@@ -21,7 +21,7 @@ _START_LIMIT_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
-    """What compiling took, and what masks cost along sample texts: microseconds per token.
+    """What compiling took, and what masks cost along random outputs: microseconds per token.
 
     ``memory_mb`` is the growth of the process; ``vocab_size`` 0 means that bytes stood in for a tokenizer.
     """
@@ -40,16 +40,16 @@ def check_compiles(
     *,
     time_limit_s: float,
     memory_limit_mb: int,
-    samples: Sequence[str] = (),
+    num_tokens: int = 0,
 ) -> CompileReport:
-    """Compile for a tokenizer (None: bytes only, quick) and measure masks along ``samples``.
+    """Compile for a tokenizer (None: bytes only, quick) and measure masks over ``num_tokens`` tokens of random outputs.
 
     Raises SchemaError that names the likeliest path and keyword where the grammar does not compile or goes beyond
     ``time_limit_s`` or ``memory_limit_mb`` (on top of what the libraries take).
     """
     task = {
         "grammar": spec.text, "tokenizer": None if tokenizer_folder is None else str(tokenizer_folder),
-        "memory_mb": memory_limit_mb, "samples": list(samples),
+        "memory_mb": memory_limit_mb, "num_tokens": num_tokens,
     }  # fmt: skip
     command = [sys.executable, "-m", "pipeline.compile_worker"]
     process = subprocess.Popen(

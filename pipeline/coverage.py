@@ -73,12 +73,13 @@ def classify(json_schema: Mapping[str, Any], dropped: set[str]) -> tuple[Keyword
         for keyword in node:
             if keyword in _ANNOTATIONS:
                 continue
-            by, note = _judge(node, keyword, dropped)
+            by, note = judge(node, keyword, dropped)
             found.append(Keyword(pointer(path), keyword, by, note))
     return tuple(found)
 
 
-def _judge(node: Mapping[str, Any], keyword: str, dropped: set[str]) -> tuple[By, str]:
+def judge(node: Mapping[str, Any], keyword: str, dropped: set[str]) -> tuple[By, str]:
+    """What enforces one keyword of a node, and how."""
     if keyword in ("anyOf", "oneOf") and dumps(node[keyword])[:200] in dropped:
         return "validation", "too many combinations to write out"
     if "enum" in node or "const" in node:

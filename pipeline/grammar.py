@@ -1,7 +1,8 @@
 """Schema to grammar text (EBNF for xgrammar) in a fixed natural JSON layout.
 
 Written here rather than taken from ``xgrammar.Grammar.from_json_schema``, whose conversion (0.2.8) drops or
-mistranslates keywords: lengths beside patterns, keywords beside unions, quotes in strings with ``maxLength`` or a pattern. Every layout is deterministic: no optional white space, so that most of the text is forced.
+mistranslates keywords: lengths beside patterns, keywords beside unions, quotes in strings with ``maxLength`` or a
+pattern. Every layout is deterministic: no optional white space, so that most of the text is forced.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def build_grammar(schema: Schema, *, layout: Layout = "spaced", max_json_depth: 
     """The grammar of one record.
 
     ``spaced`` writes one line with ``", "`` and ``": "``, ``indented`` two spaces a level (recursive and free parts
-    stay on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper than
-    ``max_json_depth`` (validation bounds what recursion may reach).
+    stay on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper
+    than ``max_json_depth`` (validation bounds what recursion may reach).
     """
     table, root, dropped = build_shapes(schema.json_schema)
     emitted = emit(table, root, layout)

@@ -47,7 +47,7 @@ def ddl_of(schema: Schema) -> str:
     """``name TYPE, …`` for a record; a map root is one column named ``value``."""
     root = field_type(schema)
     if root.kind == "map":
-        return f"value {_ddl(root)}"
+        return f"value {column_type(root)}"
     return ", ".join(_ddl_fields(root, " "))
 
 
@@ -91,7 +91,8 @@ def _check_names(type_: FieldType) -> None:
             )  # fmt: skip
 
 
-def _ddl(type_: FieldType) -> str:
+def column_type(type_: FieldType) -> str:
+    """One type as Spark writes it."""
     if type_.kind == "integer":
         return _SPARK_INTEGERS[type_.bits]
     if type_.kind == "number":
@@ -99,9 +100,9 @@ def _ddl(type_: FieldType) -> str:
     if type_.kind == "decimal":
         return f"DECIMAL({type_.precision},{type_.scale})"
     if type_.kind == "list" and not type_.is_tuple:
-        return f"ARRAY<{_ddl(type_.item)}>" if type_.item else "ARRAY<STRING>"
+        return f"ARRAY<{column_type(type_.item)}>" if type_.item else "ARRAY<STRING>"
     if type_.kind == "map":
-        return f"MAP<STRING, {_ddl(type_.item)}>" if type_.item else "MAP<STRING, STRING>"
+        return f"MAP<STRING, {column_type(type_.item)}>" if type_.item else "MAP<STRING, STRING>"
     if type_.kind in ("struct", "list"):
         return f"STRUCT<{', '.join(_ddl_fields(type_, ': '))}>"
     return _SPARK[type_.kind]
@@ -110,7 +111,7 @@ def _ddl(type_: FieldType) -> str:
 def _ddl_fields(type_: FieldType, colon: str) -> list[str]:
     _check_names(type_)
     return [
-        f"{_quote(f.name)}{colon}{_ddl(f.type)}" + ("" if f.type.nullable or not f.required else " NOT NULL")
+        f"{_quote(f.name)}{colon}{column_type(f.type)}" + ("" if f.type.nullable or not f.required else " NOT NULL")
         for f in type_.fields
     ]
 
