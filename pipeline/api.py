@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import RunConfig, load_config
@@ -35,6 +35,7 @@ def extract(
     output: str | None = None,
     config: RunConfig | None = None,
     overwrite: bool = False,
+    show: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> DataFrame:
     """Extract one record per row of ``df`` (a text column and an id column) now, and give the results.
@@ -44,7 +45,7 @@ def extract(
     results and makes the same call resume; without it they live in a temporary folder until the program ends.
     ``settings``: ``model``, ``instructions``, ``examples`` (dicts with ``text`` and ``output``), ``engine_args``,
     ``dspark``, ``max_retries``, ``id_column``, ``text_column``, ``profile``, ``retry_rejects``. ``config`` holds all
-    others.
+    others. ``show`` gets the progress line about once a second.
 
     Returns:
         ``doc_id``, ``record`` (struct of the schema's types, null for rejects), ``error`` (``reason, detail``, null
@@ -61,7 +62,9 @@ def extract(
     values = {"output": {"path": folder, "formats": ["parquet"]}} if output is None else {"output": {"path": folder}}
     made = run_config(config, values=values, **settings)
     documents = documents_of(df, made.input)
-    result = run(made, spark=df.sparkSession, documents=documents, schema=load_schema(schema), overwrite=overwrite)
+    result = run(
+        made, spark=df.sparkSession, documents=documents, schema=load_schema(schema), overwrite=overwrite, show=show
+    )
     return read_results(df.sparkSession, result.output)
 
 
