@@ -14,6 +14,7 @@ if __package__ in (None, ""):  # run as a file: the package lies beside this fol
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline.errors import PipelineError
+from pipeline.field_rules import FieldRule
 from pipeline.grammar import Layout
 from pipeline.lint import LintReport, lint
 from pipeline.schema import load_schema
@@ -64,13 +65,16 @@ def main(schema_spec: str, tokenizer: str | None, layout: Layout, **options: Any
 
 def as_text(report: LintReport) -> str:
     """The page for a person."""
+    risks: dict[str, list[str]] = {}
+    for trap in report.traps:
+        risks.setdefault(trap.path, []).append(trap.kind)
     rows = [
-        (f.path, f.json_type + (" | null" if f.nullable and "null" not in f.json_type and f.json_type != "any" else ""),
-         f.column, "yes" if f.required else "no", ", ".join(f.enforced) or "-", ", ".join(f.checked) or "-")
+        (f.path, _type(f), f.column, ", ".join(f.enforced) or "-", ", ".join(f.checked) or "-",
+         ", ".join(risks.get(f.path, ["-"])))
         for f in report.fields
     ]  # fmt: skip
     lines = [f"{report.schema.name} ({report.schema.source}), fingerprint {report.schema.fingerprint[:12]}", ""]
-    lines += _table(("field", "type", "column", "required", "while writing", "afterwards"), rows)
+    lines += _table(("field", "type", "column", "while writing", "afterwards", "risk"), rows)
     lines += ["", f"Columns: {report.columns or 'none'}", "", "Output size (characters; about 3 a token)"]
     size = report.size
     longest = "no bound" if size.longest_chars is None else f"{size.longest_chars} (about {size.longest_tokens} tokens)"
@@ -79,10 +83,14 @@ def as_text(report: LintReport) -> str:
         f"longest {longest}"
     )
     lines += ["", *_cost_lines(report), "", f"Traps ({len(report.traps)})"]
-    lines += _table(
-        ("field", "risk", "what to know"), [(t.path or "record", t.kind, t.message) for t in report.traps], 110
-    )
+    traps = [(trap.path or "record", trap.kind, trap.message) for trap in report.traps]
+    lines += _table(("field", "risk", "what to know"), traps, widest=110)
     return "\n".join(lines)
+
+
+def _type(field: FieldRule) -> str:
+    null = " | null" if field.nullable and "null" not in field.json_type and field.json_type != "any" else ""
+    return field.json_type + null + ("" if field.required else ", optional")
 
 
 def _cost_lines(report: LintReport) -> list[str]:
@@ -105,9 +113,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], widest: int = _WI
         return ["  none"]
     cells = [[_cut(cell, widest) for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    lines = [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
-    ]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+    lines = [("  " + "  ".join(row)).rstrip() for row in padded]
     return [lines[0], "  " + "  ".join("-" * width for width in widths), *lines[1:]]
 
 

@@ -34,44 +34,55 @@ class FieldRule:
     field_type: FieldType
     options: tuple[Node, ...]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is an object that takes undeclared keys."""
+        return self.field_type.kind == "map" or any(field.name == EXTRA for field in self.field_type.fields)
+
 
 def field_rules(json_schema: Mapping[str, Any]) -> list[FieldRule]:
     """Fields in reading order; what contains itself is listed once."""
     expander = Expander(json_schema)
-    return list(_fields(expander, json_schema, infer(json_schema), "", True, 0))
+    return list(_fields(expander, json_schema, infer(json_schema), _Place("")))
 
 
-def _fields(
-    expander: Expander, node: Any, type_: FieldType, path: str, required: bool, depth: int
-) -> Iterator[FieldRule]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    path: str
+    required: bool = True
+    depth: int = 0
+
+    def inside(self, path: str, required: bool = True) -> _Place:
+        return _Place(path, required, self.depth + 1)
+
+
+def _fields(expander: Expander, node: Any, type_: FieldType, place: _Place) -> Iterator[FieldRule]:
     options = expander.alternatives(node)
+    path = place.path
     if path:
-        yield _rule(options, type_, path, required)
-    if type_.recursive or depth > 40:
+        yield _rule(options, type_, place)
+    if type_.recursive or place.depth > 40:
         return
     if type_.kind == "struct":
         for field in type_.fields:
-            children = [_child(option, field.name) for option in options if "object" in types_of(option)]
-            child: Any = {"anyOf": [c for c in children if c is not None]}
-            if field.name != EXTRA and child["anyOf"]:
+            found = [
+                option["properties"][field.name] for option in options if field.name in option.get("properties", {})
+            ]
+            if field.name != EXTRA and found:
                 name = f"{path}.{field.name}" if path else field.name
-                yield from _fields(expander, child, field.type, name, field.required, depth + 1)
+                yield from _fields(expander, {"anyOf": found}, field.type, place.inside(name, field.required))
     elif type_.kind in ("list", "map") and type_.item is not None:
         keyword = "items" if type_.kind == "list" else "additionalProperties"
         found = [option[keyword] for option in options if option.get(keyword, False) is not False]
-        suffix = "[]" if type_.kind == "list" else "{}"
+        name = (path or "record") + ("[]" if type_.kind == "list" else "{}")
         if found:
-            yield from _fields(expander, {"anyOf": found}, type_.item, (path or "record") + suffix, True, depth + 1)
+            yield from _fields(expander, {"anyOf": found}, type_.item, place.inside(name))
     for index, field in enumerate(type_.fields if type_.is_tuple else ()):
         found = [option["prefixItems"][index] for option in options if len(option.get("prefixItems") or []) > index]
-        yield from _fields(expander, {"anyOf": found}, field.type, f"{path}[{index}]", field.required, depth + 1)
+        yield from _fields(expander, {"anyOf": found}, field.type, place.inside(f"{path}[{index}]", field.required))
 
 
-def _child(option: Node, name: str) -> Any:
-    return (option.get("properties") or {}).get(name)
-
-
-def _rule(options: list[Node], type_: FieldType, path: str, required: bool) -> FieldRule:
+def _rule(options: list[Node], type_: FieldType, place: _Place) -> FieldRule:
     enforced: dict[str, None] = {}
     checked: dict[str, None] = {}
     for option in options:
@@ -80,15 +91,21 @@ def _rule(options: list[Node], type_: FieldType, path: str, required: bool) -> F
                 continue
             by, note = judge(option, keyword, set())
             text = f"{keyword} {_short(keyword, option[keyword])}".strip()
-            (checked if by == "validation" else enforced)[text + (f" ({note})" if by == "rewrite" and note else "")] = (
-                None
-            )
+            rules = checked if by == "validation" else enforced
+            rules[f"{text} ({note})" if by == "rewrite" and note else text] = None
     kinds = list(dict.fromkeys(kind for option in options for kind in _kinds(option)))
     return FieldRule(
-        path=path, json_type="any" if len(kinds) > 5 else " | ".join(kinds) or "nothing", column=column_type(type_),
-        required=required, nullable=type_.nullable, enforced=tuple(enforced), checked=tuple(checked),
+        path=place.path, json_type="any" if len(kinds) > 5 else " | ".join(kinds) or "nothing", column=_column(type_),
+        required=place.required, nullable=type_.nullable, enforced=tuple(enforced), checked=tuple(checked),
         field_type=type_, options=tuple(options),
     )  # fmt: skip
+
+
+def _column(type_: FieldType) -> str:
+    """The column type; of what has fields of its own only the outer word, because they have rows of their own."""
+    text = column_type(type_)
+    outer, found, _ = text.partition("STRUCT<")
+    return f"{outer}STRUCT<…>{'>' * outer.count('<')}" if found else text
 
 
 def _kinds(option: Node) -> list[str]:

@@ -44,7 +44,7 @@ def lint(
     grammar = build_grammar(schema, layout=layout)
     fields = tuple(field_rules(schema.json_schema))
     traps = [trap for field in fields for trap in traps_of(field)]
-    traps += _order_traps(schema, fields)
+    traps += _record_traps(fields)
     try:
         columns = spark_ddl(schema)
     except SchemaError as error:
@@ -63,20 +63,12 @@ def lint(
     return LintReport(schema, grammar, fields, tuple(traps), size, columns, compiled)
 
 
-def _order_traps(schema: Schema, fields: tuple[FieldRule, ...]) -> list[Trap]:
+def _record_traps(fields: tuple[FieldRule, ...]) -> list[Trap]:
     traps = []
-    optional_first = [f for f in fields if "." not in f.path and "[" not in f.path]
-    names = [f.path for f in optional_first]
+    names = [field.path for field in fields if not any(mark in field.path for mark in ".[{")]
     if len(names) > 1:
-        traps.append(
-            Trap(
-                "",
-                "key order",
-                f"keys are written in the declared order: {', '.join(names[:6])}" + ", …" * (len(names) > 6),
-            )
-        )
-    if any(f.field_type.kind == "map" or "additional_properties" in f.column for f in fields):
-        traps.append(
-            Trap("", "open object", "undeclared keys are allowed somewhere: the model may add keys of its own")
-        )
+        order = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        traps.append(Trap("", "key order", f"keys are written in the declared order: {order}"))
+    if any(field.is_open for field in fields):
+        traps.append(Trap("", "open object", "undeclared keys are allowed somewhere: the model may add its own"))
     return traps

@@ -41,13 +41,9 @@ def _find(field: FieldRule) -> list[tuple[str, str]]:
     if longest > MAX_COUNTED_CHARS:
         found.append(("length checked late", f"maxLength {longest} is checked when the output is complete, not before"))
     if any(len(option.get("enum") or []) > LARGE_ENUM for option in field.options):
-        found.append(
-            ("large enum", f"more than {LARGE_ENUM} values: longer to compile, and the prompt cannot list them")
-        )
+        found.append(("large enum", f"more than {LARGE_ENUM} values: the prompt cannot list them"))
     if type_.recursive:
-        found.append(
-            ("recursive", "contains itself: the column holds JSON text from here on; depth is bounded by validation")
-        )
+        found.append(("recursive", "contains itself: the column holds JSON text here; validation bounds the depth"))
     elif type_.kind == "json":
         found.append(("mixed types", "no single column type: the column holds JSON text"))
     if type_.kind == "integer" and any("multipleOf" in option for option in field.options):
@@ -55,9 +51,7 @@ def _find(field: FieldRule) -> list[tuple[str, str]]:
     if any(rule.startswith("pattern") for rule in field.checked):
         found.append(("pattern not in grammar", "the expression cannot be translated, so outputs often need a retry"))
     if type_.kind == "timestamp":
-        found.append(
-            ("zone", "a zone is required: where a document gives none, the model writes one (NaiveDatetime has none)")
-        )
+        found.append(("zone", "a zone is required: where a document gives none, the model writes one"))
     return found
 
 
