@@ -77,7 +77,7 @@ class RequestDrafter:
         tokenizer: Tokenizer,
         memory: Memory,
         eos_token_id: int | None = None,
-        min_survival: float = 0.08,
+        min_survival: float = 0.25,
         without: frozenset[str] = frozenset(),
     ) -> None:
         self._tokenizer = tokenizer

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-_LEVELS = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98, 2.0)
+from bisect import bisect_right
+
+_LEVELS = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.94, 0.98)
 _PRIOR_TRIALS = 2.0
 _BACKOFF_TRIALS = 3.0
 _MEMORY_TRIALS = 400.0
 _MAX_KEYS = 20_000
-
-
-def _level(probability: float) -> int:
-    for level, bound in enumerate(_LEVELS):
-        if probability < bound:
-            return level
-    return len(_LEVELS) - 1
 
 
 class Estimates:
@@ -29,7 +24,7 @@ class Estimates:
 
     def probability(self, drafter: str, path: int, claimed: float) -> float:
         """The estimate for a drafter that claims `claimed` at `path` (a salt)."""
-        level = _level(claimed)
+        level = bisect_right(_LEVELS, claimed)
         general = self._counts.get((drafter, 0, level))
         estimate = claimed
         if general is not None:
@@ -41,7 +36,7 @@ class Estimates:
 
     def learn(self, drafter: str, path: int, claimed: float, came_true: bool) -> None:
         """Count one decided claim."""
-        level = _level(claimed)
+        level = bisect_right(_LEVELS, claimed)
         for key in ((drafter, 0, level), (drafter, path, level)):
             counts = self._counts.get(key)
             if counts is None:

@@ -15,7 +15,7 @@ from pipeline.dspark.pointer import Pointer
 from pipeline.dspark.renderings import render
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import Stops
-from pipeline.dspark.weights import Weights, mix
+from pipeline.dspark.weights import Floats, salt_of
 
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
 
@@ -51,6 +51,7 @@ class Evidence:
         self.chooser = Chooser(self.document.bag, memory.weights)
         self._text = text
         self._rendered: dict[str, tuple[NDArray[np.int64], list[bytes]]] = {}
+        self._ahead: dict[int, tuple[int, list[tuple[int, Floats | None]]]] = {}
         self._known: dict[int, tuple[int, list[tuple[int, int]]]] = {}
 
     def rendered(self, how: str) -> tuple[NDArray[np.int64], list[bytes]]:
@@ -68,42 +69,48 @@ class Evidence:
 
     def glue_choice(self, node: Node, situation: Situation) -> Choice:
         """Chances of what comes after the value of `node`."""
-        ahead, end, one = self.pointer.best_ahead, situation.end, Weights.index_one
-        facts = []
-        for outcome in node.glue.outcomes:
-            following = outcome.following
-            if following is None or not following.copied:
-                facts.append((0, 0))
-            else:
-                level = _level(ahead(following, end))
-                facts.append((one(hash((following.salt, level)) & 0xFFFFFFFF), 64 + level))
-        return self.chooser.choose(node.glue, situation.features(node, self.document), facts)
+        decision, end = node.glue, situation.end
+        ahead = self._ahead.get(decision.salt)
+        if ahead is None or ahead[0] != decision.version:
+            ahead = self._ahead[decision.salt] = (decision.version, [self._ahead_of(o.following) for o in decision.outcomes])
+        if end < len(self.document):
+            facts = [
+                (0, 0) if scores is None else (hash((salt, level := _level(scores[end]))) & 0xFFFFFFFF, 64 + level)
+                for salt, scores in ahead[1]
+            ]
+        else:
+            facts = [(0, 0) if scores is None else (hash((salt, 99)) & 0xFFFFFFFF, 99) for salt, scores in ahead[1]]
+        return self.chooser.choose(decision, situation.features(node, self.document), facts)
+
+    def _ahead_of(self, following: Node | None) -> tuple[int, Floats | None]:
+        if following is None or not following.copied:
+            return 0, None
+        return following.salt, self.pointer.ahead(following)
 
     def value_choice(self, node: Node, situation: Situation) -> Choice:
         """Chances of how the value of `node` comes about."""
         decision = node.value
         facts = self._facts(node)
-        if (b"", "repeat") in decision.by_text:
-            at = decision.outcomes.index(decision.by_text[b"", "repeat"])
-            facts = [*facts[:at], (Weights.index_one(mix(decision.salt, 100 + (node.salt in situation.last_values))), 0), *facts[at + 1 :]]
+        at = decision.positions.get((b"", "repeat"))
+        if at is not None:
+            facts = [*facts[:at], (100 + (node.salt in situation.last_values), 0), *facts[at + 1 :]]
         return self.chooser.choose(decision, situation.features(node, self.document), facts)
 
     def _facts(self, node: Node) -> list[tuple[int, int]]:
-        """What the document says to each outcome of a value, as table positions: the same in all situations."""
+        """What the document says to each outcome of a value, as hashes: the same in all situations."""
         decision = node.value
         found = self._known.get(decision.salt)
         if found is None or found[0] != decision.version:
-            salt, one = decision.salt, Weights.index_one
             facts = []
             for outcome in decision.outcomes:
                 if outcome.how == "literal":
-                    facts.append((one(mix(salt, self._presence(outcome))), 0))
+                    facts.append((300 + self._presence(outcome), 0))
                 elif outcome.how == "copy":
-                    facts.append((one(mix(salt, 200 + _level(self.pointer.best_ahead(node, 0)))), 0))
+                    facts.append((200 + _level(self.pointer.best(node)), 0))
                 elif outcome.how == "repeat":
                     facts.append((0, 0))
                 else:
-                    facts.append((one(hash((salt, outcome.salt, min(len(self.rendered(outcome.how)[1]), 3))) & 0xFFFFFFFF), 0))
+                    facts.append((salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how)[1]), 3)), 0))
             found = self._known[decision.salt] = (decision.version, facts)
         return found[1]
 
@@ -113,4 +120,4 @@ class Evidence:
 
 
 def _level(score: float) -> int:
-    return max(-8, min(8, round(score))) + 8
+    return 0 if score < -8.0 else 16 if score > 8.0 else round(float(score)) + 8

@@ -15,7 +15,6 @@ from pipeline.dspark.renderings import RENDERINGS
 from pipeline.dspark.situation import Situation
 
 _SURE = 0.96
-_FORGET_AT = 2000.0
 
 
 class Learner:
@@ -36,12 +35,12 @@ class Learner:
     def _glue(self, segment: Segment) -> None:
         decision = segment.node.glue
         if len(segment.text) <= 4 * MAX_TEXT_BYTES:
-            outcome = decision.outcome(segment.text, "glue", segment.following)
+            taken = decision.position(segment.text, "glue", segment.following)
             if len(decision.outcomes) > 1:
-                choice = self._evidence.glue_choice(segment.node, self.situation)
-                self._decide(decision, choice, [decision.outcomes.index(outcome)])
+                self._decide(decision, self._evidence.glue_choice(segment.node, self.situation), [taken])
             else:
-                self._count(decision, [(0, 1.0)])
+                decision.count(0, 1.0)
+                decision.close()
         self.situation.after_glue(segment.text)
 
     def _value(self, node: Node, raw: bytes) -> int | None:
@@ -61,25 +60,24 @@ class Learner:
                     rendered.append((how, found))
                     right.append((b"", how))
         literal = (raw, "literal")
-        if len(raw) <= MAX_TEXT_BYTES and (literal in node.value.by_text or node.meet(raw) or not right):
+        if len(raw) <= MAX_TEXT_BYTES and (literal in node.value.positions or node.meet(raw) or not right):
             right.append(literal)
         if not right:
             return None
         decision = node.value
-        wanted = [decision.outcome(value, how, None) for value, how in right]
+        # Of two made at once the later may have pushed out the earlier, never the other way round.
+        taken = {decision.position(value, how): how for value, how in right}
         belief = [1.0]
         if len(decision.outcomes) > 1:
-            choice = evidence.value_choice(node, situation)
-            # An outcome made last may have pushed out one made before it.
-            indices = [decision.outcomes.index(o) for o in wanted if o in decision.outcomes]
-            belief = self._decide(decision, choice, indices)
+            belief = self._decide(decision, evidence.value_choice(node, situation), list(taken))
         else:
-            self._count(decision, [(0, 1.0)])
+            decision.count(0, 1.0)
+            decision.close()
         end = None
         for how, found in rendered:
             words = evidence.rendered(how)[0]
             end = evidence.pointer.learn(node, situation.end, situation.before, found, np.unique(words)) + 1
-        if places and (belief[0] > 0.2 or len(belief) == 1):
+        if places and ("copy" in taken.values()) and belief[list(taken.values()).index("copy")] > 0.2:
             gold = evidence.pointer.learn(node, situation.end, situation.before, [p.start for p in places], None)
             place = next(p for p in places if p.start == gold)
             node.copied += 1
@@ -101,19 +99,10 @@ class Learner:
         if total < _SURE:
             self._evidence.chooser.learn(decision, choice, right)
         belief = [c / total if total > 0 else 1.0 / len(right) for c in chances]
-        self._count(decision, list(zip(right, belief, strict=True)))
-        self._evidence.chooser.touch(decision)
+        for position, part in zip(right, belief, strict=True):
+            decision.count(position, part)
+        decision.close()
         return belief
-
-    @staticmethod
-    def _count(decision: Decision, parts: list[tuple[int, float]]) -> None:
-        for index, part in parts:
-            decision.outcomes[index].count += part
-        decision.total += 1.0
-        if decision.total > _FORGET_AT:
-            decision.total /= 2
-            for outcome in decision.outcomes:
-                outcome.count /= 2
 
 
 def _string(raw: bytes) -> str | None:

@@ -2,51 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import numpy as np
 
 from pipeline.dspark.estimates import Estimates
-from pipeline.dspark.weights import Weights, salt_of
+from pipeline.dspark.weights import Floats, Hashes, Weights, salt_of
 
 MAX_NODES = 2048
 MAX_OUTCOMES = 24
 MAX_SEEN = 256
 MAX_TEXT_BYTES = 256
+_FORGET_AT = 2000.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """One way a decision went: a literal text, or a way of copying (`how` names it); `following` is the path after glue."""
 
     text: bytes
     how: str
-    salt: int
-    following: Node | None = None
-    count: float = 0.0
+    following: Node | None
 
 
-@dataclass(slots=True, eq=False)
 class Decision:
-    """The ways one decision went in earlier records, at most MAX_OUTCOMES."""
+    """The ways one decision went in earlier records, at most MAX_OUTCOMES; `counts[k]` and `salts[k]` belong to outcome k."""
 
-    salt: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    by_text: dict[tuple[bytes, str], Outcome] = field(default_factory=dict)
-    total: float = 0.0
-    version: int = 0
+    __slots__ = ("counts", "outcomes", "positions", "salt", "salts", "total", "version")
 
-    def outcome(self, text: bytes, how: str, following: Node | None) -> Outcome:
-        """The outcome of this text and kind, made where it is new; the least used one makes room."""
-        found = self.by_text.get((text, how))
+    def __init__(self, salt: int) -> None:
+        self.salt = salt
+        self.outcomes: list[Outcome] = []
+        self.positions: dict[tuple[bytes, str], int] = {}
+        self.counts: Floats = np.zeros(MAX_OUTCOMES, dtype=np.float32)
+        self.salts: Hashes = np.zeros(MAX_OUTCOMES, dtype=np.uint32)
+        self.total = 0.0
+        self.version = 0
+
+    def position(self, text: bytes, how: str, following: Node | None = None) -> int:
+        """Where the outcome of this text and kind stands, made where it is new; the least used one makes room."""
+        found = self.positions.get((text, how))
         if found is None:
-            if len(self.outcomes) >= MAX_OUTCOMES:
-                least = min(self.outcomes, key=lambda o: o.count)
-                self.outcomes.remove(least)
-                del self.by_text[least.text, least.how]
-            found = Outcome(text, how, salt_of(text, salt_of(how.encode(), self.salt)), following)
-            self.outcomes.append(found)
-            self.by_text[text, how] = found
+            outcome = Outcome(text, how, following)
+            found = len(self.outcomes)
+            if found < MAX_OUTCOMES:
+                self.outcomes.append(outcome)
+            else:
+                found = int(self.counts.argmin())
+                least = self.outcomes[found]
+                del self.positions[least.text, least.how]
+                self.outcomes[found] = outcome
+            self.positions[text, how] = found
+            self.salts[found] = salt_of(text, salt_of(how.encode(), self.salt))
+            self.counts[found] = 0.0
             self.version += 1
         return found
+
+    def count(self, position: int, part: float) -> None:
+        """Outcome `position` was taken, as far as `part`."""
+        self.counts[position] += part
+
+    def close(self) -> None:
+        """One taking of the decision has been counted; old ones fade, so that the history follows a change."""
+        self.total += 1.0
+        if self.total > _FORGET_AT:
+            self.total *= 0.5
+            self.counts *= np.float32(0.5)
 
 
 class Node:

@@ -6,29 +6,25 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.dspark.document import MAX_WORDS, Document, words_of
+from pipeline.dspark import kernels
+from pipeline.dspark.document import Document, words_of
 from pipeline.dspark.memory import Node
-from pipeline.dspark.weights import Floats, Hashes, Indices, Weights, mix
+from pipeline.dspark.weights import Floats, Weights, mix
 
 _RATE = 0.25
-_NUM_RIVALS = 4
+_NUM_RIVALS = 6
 _SURE = 0.95
 _KEY_WEIGHT = 1.5
-# Distance in words from the end of the last copied value to a class of distances: a slice of this serves a whole document.
-_NEAR = [1] * 5 + [2, 3, 4] + [5, 6, 7, 8, 9, 9, 10, 10, 10, 10] + [11] * 10
-_CLASSES = np.array([0] * (MAX_WORDS - 8) + _NEAR + [12] * (MAX_WORDS - 20), dtype=np.int64)
-_CLASS_HASHES: Hashes = np.arange(1, 14, dtype=np.uint32) * np.uint32(0x9E3779B1) ^ np.uint32(0x51ED270B)
-_USED = 0x3C6EF372
 _MAX_KEPT = 64
 
 
 class _View(NamedTuple):
-    """One path in one document: start scores without the distance, the best from each word on, table positions."""
+    """One path in one document: start scores without the distance, and the best from each word on."""
 
     scores: Floats
     ahead: Floats
-    index: Indices
 
 
 class Starts(NamedTuple):
@@ -51,16 +47,16 @@ class Pointer:
         self._views: dict[int, _View] = {}
         self._starts: dict[tuple[int, int, int], Starts] = {}
         self._used: Floats = np.zeros(len(document), dtype=np.float32)
-        self._any_used = False
 
     def _view(self, node: Node) -> _View:
         found = self._views.get(node.salt)
         if found is None:
-            index = Weights.index(self._document.start_features, node.salt)
-            scores = self._weights.values.take(index).sum(axis=0)
+            size = len(self._document)
+            scores = np.zeros(size, dtype=np.float32)
+            kernels.sum_features(self._weights.values, self._document.start_features, node.salt, 0, size, scores)
             if node.copied <= 20:
                 self._add_key_bonus(node, scores)
-            found = self._views[node.salt] = _View(scores, np.maximum.accumulate(scores[::-1])[::-1], index)
+            found = self._views[node.salt] = _View(scores, np.maximum.accumulate(scores[::-1])[::-1])
         return found
 
     def _add_key_bonus(self, node: Node, scores: Floats) -> None:
@@ -75,36 +71,29 @@ class Pointer:
             for position in positions.get(word, ()) or positions.get(word.capitalize(), ()):
                 scores[position + 1 : position + 4] += _KEY_WEIGHT
 
-    def _distances(self, node: Node, before: int) -> Indices:
-        return np.concatenate([Weights.index(_CLASS_HASHES, node.salt ^ 0x1234567), Weights.index(_CLASS_HASHES, mix(node.salt, before))])
+    def ahead(self, node: Node) -> Floats:
+        """For each word the best start score from it on, without the distance."""
+        return self._view(node).ahead
 
-    def best_ahead(self, node: Node, end: int) -> float:
-        """The best start score from word `end` on, without the distance."""
+    def best(self, node: Node) -> float:
+        """The best start score, without the distance."""
         ahead = self._view(node).ahead
-        return float(ahead[end]) if end < len(ahead) else -8.0
+        return float(ahead[0]) if len(ahead) else -8.0
 
     def starts(self, node: Node, end: int, before: int) -> Starts:
         """Scores of each word; `end` is the word after the last copied value, `before` the salt of its path."""
         key = (node.salt, end, before)
         found = self._starts.get(key)
         if found is None:
-            values = self._weights.values
-            distance = values.take(self._distances(node, before))
-            distance = distance[:13] + distance[13:]
-            size = len(self._used)
-            scores = distance.take(_CLASSES[MAX_WORDS - end : MAX_WORDS - end + size])
-            scores += self._view(node).scores
-            if self._any_used:
-                scores += self._used * values[Weights.index_one(mix(node.salt, _USED))]
-            best = int(scores.argmax())
-            top = float(scores[best])
-            norm = top + math.log(float(np.exp(scores - top).sum()))
+            scores = np.empty(len(self._used), dtype=np.float32)
+            static = self._view(node).scores
+            best, norm = kernels.start_scores(self._weights.values, static, self._used, end, node.salt, mix(node.salt, before), scores)
             if len(self._starts) >= _MAX_KEPT:
                 self._starts.clear()
             found = self._starts[key] = Starts(scores, norm, best)
         return found
 
-    def learn(self, node: Node, end: int, before: int, right: list[int], among: Indices | None) -> int:
+    def learn(self, node: Node, end: int, before: int, right: list[int], among: NDArray[np.int64] | None) -> int:
         """Learn that the value started at one of `right`, out of all words or `among`; returns the likeliest of them."""
         scores = self.starts(node, end, before).scores
         gold = right[0] if len(right) == 1 else max(right, key=lambda word: (scores[word], -word))
@@ -120,24 +109,17 @@ class Pointer:
         total = sum(chances)
         if chances[0] > _SURE * total:
             return gold
-        index = self._view(node).index
-        distances = self._distances(node, before)
-        step = self._weights.step
-        used_gradient = 0.0
-        # One after the other: of two rivals that share a feature both must count.
+        salt, pair = node.salt, mix(node.salt, before)
+        values, squares = self._weights.values, self._weights.squares
         for rank, word in enumerate(rivals):
             slope = chances[rank] / total - (rank == 0)
             if abs(slope) > 0.03:
-                near = int(_CLASSES[MAX_WORDS - end + word])
-                step(np.append(index[:, word], (distances[near], distances[13 + near])), np.float32(slope), _RATE)
-                used_gradient += slope * float(self._used[word])
-        if used_gradient:
-            step(np.array([Weights.index_one(mix(node.salt, _USED))]), np.float32(used_gradient), _RATE)
+                used = float(self._used[word])
+                kernels.step_start(values, squares, self._document.start_features, word, end, used, salt, pair, slope, _RATE)
         self._starts.clear()
         return gold
 
     def mark_used(self, start: int, end: int) -> None:
         """Words start..end were copied."""
         self._used[start : end + 1] = 1.0
-        self._any_used = True
         self._starts.clear()

@@ -5,15 +5,10 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Hashes = NDArray[np.uint32]
-Indices = NDArray[np.int64]
+from pipeline.dspark.kernels import BITS, Floats, Hashes
 
-_BITS = 18
-_SHIFT = np.uint32(32 - _BITS)
-_MULTIPLIER = np.uint32(0x9E3779B1)
+__all__ = ["Floats", "Hashes", "Weights", "mix", "salt_of"]
 
 
 def salt_of(text: bytes, start: int = 0) -> int:
@@ -32,25 +27,5 @@ class Weights:
     __slots__ = ("squares", "values")
 
     def __init__(self) -> None:
-        self.values: Floats = np.zeros(1 << _BITS, dtype=np.float32)
-        self.squares: Floats = np.full(1 << _BITS, 1e-6, dtype=np.float32)
-
-    @staticmethod
-    def index(features: Hashes, salt: int) -> Indices:
-        """Table positions of feature hashes (any shape, uint32) under one decision's salt."""
-        mixed = features ^ np.uint32(salt)
-        mixed *= _MULTIPLIER
-        mixed >>= _SHIFT
-        return mixed.astype(np.int64)
-
-    @staticmethod
-    def index_one(salt: int) -> int:
-        """Table position of a feature that is already one hash."""
-        return ((salt * 0x9E3779B1) & 0xFFFFFFFF) >> (32 - _BITS)
-
-    def step(self, index: Indices, gradient: Floats | np.float32, rate: float) -> None:
-        """One AdaGrad step; `gradient` has the shape of `index` or broadcasts to it; of equal positions the last counts."""
-        squares = self.squares.take(index)
-        squares += gradient * gradient
-        self.squares[index] = squares
-        self.values[index] -= rate * gradient / np.sqrt(squares)
+        self.values: Floats = np.zeros(1 << BITS, dtype=np.float32)
+        self.squares: Floats = np.full(1 << BITS, 1e-6, dtype=np.float32)

@@ -1,0 +1,174 @@
+"""The inner loops of the log-linear models, compiled by numba where it is there (vLLM brings it), plain Python otherwise.
+
+Every table position is `(feature ^ salt) * multiplier`, its high bits. All arrays are updated in place.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_logger = logging.getLogger(__name__)
+
+BITS = 18
+_SHIFT = np.uint64(32 - BITS)
+_MULTIPLIER = np.uint64(0x9E3779B1)
+_LOW = np.uint64(0xFFFFFFFF)
+
+Floats = NDArray[np.float32]
+Hashes = NDArray[np.uint32]
+
+
+def _compiled(function: _F) -> _F:
+    try:
+        import numba
+    except ImportError:
+        _logger.warning("numba is missing: drafting is slow")
+        return function
+    try:
+        compiled: _F = numba.njit(cache=True, nogil=True, fastmath=True)(function)
+    except RuntimeError:  # no folder to keep compiled code in
+        compiled = numba.njit(nogil=True, fastmath=True)(function)
+    return compiled
+
+
+@_compiled
+def _at(feature: int, salt: int) -> int:
+    mixed = ((np.uint64(feature) ^ np.uint64(salt)) * _MULTIPLIER) & _LOW
+    return int(mixed >> _SHIFT)
+
+
+@_compiled
+def _step(values: Floats, squares: Floats, at: int, slope: float, rate: float) -> None:
+    squares[at] += slope * slope
+    values[at] -= rate * slope / math.sqrt(squares[at])
+
+
+@_compiled
+def sum_features(values: Floats, features: Hashes, salt: int, first: int, last: int, out: Floats) -> None:
+    """Add to `out` the weights of columns first..last-1 of `features` (features, words)."""
+    for row in range(features.shape[0]):
+        for column in range(first, last):
+            out[column - first] += values[_at(features[row, column], salt)]
+
+
+@_compiled
+def step_column(values: Floats, squares: Floats, features: Hashes, salt: int, column: int, slope: float, rate: float) -> None:
+    """One AdaGrad step of the weights of one column."""
+    for row in range(features.shape[0]):
+        _step(values, squares, _at(features[row, column], salt), slope, rate)
+
+
+@_compiled
+def step_one(values: Floats, squares: Floats, feature: int, salt: int, slope: float, rate: float) -> None:
+    """One AdaGrad step of one weight."""
+    _step(values, squares, _at(feature, salt), slope, rate)
+
+
+@_compiled
+def weight_of(values: Floats, feature: int, salt: int) -> float:
+    """One weight."""
+    return float(values[_at(feature, salt)])
+
+
+@_compiled
+def distance_class(distance: int) -> int:
+    """Class (0..12) of the distance in words from the end of the last copied value."""
+    if distance < -8:
+        return 0
+    if distance < -3:
+        return 1
+    if distance < 2:
+        return distance + 5
+    if distance < 4:
+        return distance + 5
+    if distance < 8:
+        return 9 if distance < 6 else 10
+    return 11 if distance < 18 else 12
+
+
+@_compiled
+def start_scores(values: Floats, static: Floats, used: Floats, end: int, salt: int, before: int, out: Floats) -> tuple[int, float]:
+    """Write the scores of all words to be the start; returns (best word, logarithm of the sum of exponentials)."""
+    near = np.zeros(13, dtype=np.float32)
+    for number in range(13):
+        near[number] = values[_at(number + 101, salt)] + values[_at(number + 201, before)]
+    again = values[_at(301, salt)]
+    best, top = 0, -1e30
+    for word in range(static.shape[0]):
+        score = static[word] + near[distance_class(word - end)] + again * used[word]
+        out[word] = score
+        if score > top:
+            best, top = word, score
+    total = 0.0
+    for word in range(static.shape[0]):
+        total += math.exp(out[word] - top)
+    return best, top + math.log(total)
+
+
+@_compiled
+def step_start(
+    values: Floats, squares: Floats, features: Hashes, word: int, end: int, used: float, salt: int, before: int, slope: float, rate: float
+) -> None:
+    """One AdaGrad step of all weights that speak for one start."""
+    step_column(values, squares, features, salt, word, slope, rate)
+    near = distance_class(word - end)
+    _step(values, squares, _at(near + 101, salt), slope, rate)
+    _step(values, squares, _at(near + 201, before), slope, rate)
+    if used > 0.0:
+        _step(values, squares, _at(301, salt), slope, rate)
+
+
+@_compiled
+def choose(
+    values: Floats, salts: Hashes, counts: Floats, total: float, salt: int, context: Hashes, bag: Hashes, facts: Hashes,
+    bag_value: float, out: Floats,
+) -> None:  # fmt: skip
+    """Write the chances of outcomes 0..len(facts)-1; they sum to less than 1, which leaves room for something never seen."""
+    size = facts.shape[0]
+    top = -1e30
+    for k in range(size):
+        own = np.uint64(salts[k])
+        score = math.log((counts[k] + 0.3) / (total + 1.0))
+        for feature in context:
+            score += values[_at(np.uint64(feature) ^ own, salt)]
+        spread = 0.0
+        for feature in bag:
+            spread += values[_at(np.uint64(feature) ^ own, salt)]
+        score += bag_value * spread
+        for column in range(facts.shape[1]):
+            score += values[_at(facts[k, column], salt)]
+        out[k] = score
+        top = max(top, score)
+    mass = 0.0
+    for k in range(size):
+        out[k] = math.exp(out[k] - top)
+        mass += out[k]
+    share = (total + 0.1) / (total + 0.6) / mass
+    for k in range(size):
+        out[k] *= share
+
+
+@_compiled
+def step_choice(
+    values: Floats, squares: Floats, salts: Hashes, salt: int, context: Hashes, bag: Hashes, facts: Hashes,
+    bag_value: float, slopes: Floats, rate: float,
+) -> None:  # fmt: skip
+    """One AdaGrad step of the weights of every outcome with a slope worth it."""
+    for k in range(slopes.shape[0]):
+        slope = slopes[k]
+        if abs(slope) < 0.03:
+            continue
+        own = np.uint64(salts[k])
+        for feature in context:
+            _step(values, squares, _at(np.uint64(feature) ^ own, salt), slope, rate)
+        for feature in bag:
+            _step(values, squares, _at(np.uint64(feature) ^ own, salt), slope * bag_value, rate)
+        for column in range(facts.shape[1]):
+            _step(values, squares, _at(facts[k, column], salt), slope, rate)
