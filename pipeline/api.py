@@ -8,24 +8,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config import RunConfig, load_config
 from pipeline.errors import ConfigError
+from pipeline.settings import run_config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SETTINGS = {
-    "model": "engine.model",
-    "instructions": "prompt.instructions",
-    "examples": "prompt.examples",
-    "engine_args": "engine.args",
-    "dspark": "dspark.enabled",
-    "max_retries": "decoding.max_retries",
-    "id_column": "input.id_column",
-    "text_column": "input.text_column",
-    "profile": "output.profile",
-    "retry_rejects": "journal.retry_rejects",
-}
+    from pipeline.config import RunConfig
 
 
 def extract(
@@ -83,33 +72,6 @@ def read_results(spark: SparkSession, output: str) -> DataFrame:
     return records.select("doc_id", "record", no_error.alias("error"), "meta").unionByName(
         rejects.select("doc_id", no_record.alias("record"), F.struct("reason", "detail").alias("error"), "meta")
     )
-
-
-def run_config(
-    config: RunConfig | None = None, *, values: Mapping[str, Any] | None = None, **settings: Any
-) -> RunConfig:
-    """Settings by short name over ``config``.
-
-    Raises:
-        ConfigError: an unknown setting or a wrong value.
-    """
-    merged: dict[str, Any] = {section: dict(content) for section, content in (values or {}).items()}
-    for name, value in settings.items():
-        if name not in _SETTINGS:
-            raise ConfigError(f"unknown setting {name!r}", hint=f"known: {', '.join(sorted(_SETTINGS))}")
-        section, _, key = _SETTINGS[name].partition(".")
-        merged.setdefault(section, {})[key] = list(value) if isinstance(value, tuple) else value
-    base = config.model_dump(mode="json", exclude_unset=True) if config is not None else {}
-    return load_config(_over(base, merged))
-
-
-def _over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections of ``values`` over those of ``base``."""
-    names: Iterable[str] = {**base, **values}
-    return {
-        name: {**(base.get(name) or {}), **values[name]} if isinstance(values.get(name), Mapping) else base[name]
-        for name in names
-    }
 
 
 def _temporary_folder(spark: SparkSession) -> str:

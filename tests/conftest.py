@@ -1,8 +1,15 @@
 """Fixtures shared by all tests."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -14,3 +21,25 @@ def shared() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("the shared test material is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One small local Spark for all tests; workers find the package and the tests' scripts."""
+    from pyspark.sql import SparkSession
+
+    from pipeline.session import with_package
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    yield with_package(session)
+    session.stop()

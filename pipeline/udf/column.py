@@ -20,6 +20,7 @@ from pipeline.data import Chunk, RejectReason
 from pipeline.journal import outcome_row
 from pipeline.schema import arrow_type, load_schema, to_arrow_value
 from pipeline.session import engine_pool, with_package
+from pipeline.settings import run_config
 from pipeline.udf.chunk import split_text
 from pipeline.udf.extract import extractor_of
 from pipeline.udf.merge import DocumentRecord, merge_document
@@ -43,8 +44,6 @@ def extract_udf(schema: Any, *, config: RunConfig | None = None, **settings: Any
     Raises:
         ConfigError: anything that is wrong with the settings; no model is loaded here.
     """
-    from pipeline.api import run_config
-
     stage = build_stage(run_config(config, **settings), schema=load_schema(schema))
     return ExtractUdf(stage)
 
@@ -69,7 +68,7 @@ class ExtractUdf:
         with engine_pool(with_package(_session())):
             return self._udf(column)
 
-    def asNondeterministic(self) -> ExtractUdf:  # noqa: N802, PySpark's name
+    def asNondeterministic(self) -> ExtractUdf:
         return self
 
     def register(self, spark: SparkSession, name: str) -> None:
@@ -175,7 +174,9 @@ class _Column:
         return pieces
 
     def _frame(self, rows: list[_Row]) -> pd.DataFrame:
-        records, errors, metas = [], [], []
+        records: list[Any] = []
+        errors: list[dict[str, Any] | None] = []
+        metas: list[dict[str, Any]] = []
         for row in rows:
             outcome = merge_document({"doc_id": "", "chunks": row.chunks}, self._stage)
             assert outcome is not None, "a finished batch has all outcomes"
