@@ -15,6 +15,7 @@ if __package__ in (None, ""):  # run as a file: the package lies beside this fol
 from pipeline.errors import ConfigError, InputError, PipelineError
 from pipeline.evaluation import Evaluation, Prediction, compare, evaluate
 from pipeline.evaluation_text import evaluation_json, evaluation_markdown
+from pipeline.report_evaluation import render_evaluation
 from pipeline.results import RunResults
 from pipeline.schema import Schema, load_schema
 from pipeline.strict_json import JsonTextError, dumps, loads
@@ -61,11 +62,13 @@ def main(run: str, against: str | None, schema_spec: str | None, output: str | N
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "evaluation.json").write_text(json.dumps(figures, indent=2, default=str) + "\n")
         (folder / "evaluation.md").write_text(text, encoding="utf-8")
+        html = render_evaluation(result, title=title, comparison=comparison)
+        (folder / "evaluation.html").write_text(html, encoding="utf-8")
     except OSError as error:
         click.echo(f"error: cannot write to {folder}: {error.strerror}", err=True)
         sys.exit(EXIT_FAILED)
     click.echo(text.split("\n## Worst")[0].rstrip())
-    click.echo(f"\nwritten to {folder}: evaluation.json, evaluation.md")
+    click.echo(f"\nwritten to {folder}: evaluation.json, .md and .html")
 
 
 def _folder(run: str, output: str | None) -> Path:

@@ -13,6 +13,12 @@ from pipeline.field_scores import Difference, DocumentScore, Tally, score_docume
 from pipeline.schema_nodes import Node
 
 NUM_WORST = 20
+HEADLINES = {
+    "f1_exact": "F1 of fields, exact",
+    "f1_normalised": "F1 of fields, normalised",
+    "record_exact_match": "records exactly right",
+    "record_match": "records right, normalised",
+}
 _INVALID = ("INVALID_JSON", "SCHEMA_MISMATCH", "TRUNCATED")
 
 

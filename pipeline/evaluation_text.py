@@ -7,16 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline.bootstrap import Interval
-from pipeline.evaluation import Comparison, Evaluation
+from pipeline.evaluation import HEADLINES, Comparison, Evaluation
 from pipeline.field_scores import Difference, Tally
 from pipeline.messages import got
-
-_HEADLINES = {
-    "f1_exact": "F1 of fields, exact",
-    "f1_normalised": "F1 of fields, normalised",
-    "record_exact_match": "records exactly right",
-    "record_match": "records right, normalised",
-}
 
 
 def evaluation_json(result: Evaluation, *, comparison: Comparison | None = None) -> dict[str, Any]:
@@ -63,7 +56,7 @@ def _lines(result: Evaluation, title: str, comparison: Comparison | None) -> Ite
         yield f"{result.num_schema_errors} records do not satisfy the schema"
     yield from ("", "| measure | value | 95 % interval |", "|---|---|---|")
     for name, interval in result.intervals.items():
-        yield f"| {_HEADLINES[name]} | {interval.value:.3f} | {interval.low:.3f} to {interval.high:.3f} |"
+        yield f"| {HEADLINES[name]} | {interval.value:.3f} | {interval.low:.3f} to {interval.high:.3f} |"
     if comparison is not None:
         yield from _comparison(comparison)
     yield from (
@@ -106,7 +99,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield from ("", "| measure | B minus A | 95 % interval | |", "|---|---|---|---|")
     for name, interval in comparison.differences.items():
         verdict = "clear" if interval.excludes_zero else "may be chance"
-        yield f"| {_HEADLINES[name]} | {interval.value:+.3f} | {_signed(interval)} | {verdict} |"
+        yield f"| {HEADLINES[name]} | {interval.value:+.3f} | {_signed(interval)} | {verdict} |"
 
 
 def _signed(interval: Interval) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from difflib import Match, SequenceMatcher
 
-from pipeline.folding import is_cjk
+from pipeline.folding import is_cjk, joins
 
 MIN_SCORE = 0.75
 """Less alike than this is not the same text."""
@@ -70,6 +70,11 @@ def _compare(folded: str, value: str, place: int, slack: int) -> tuple[int, int,
     if not blocks:
         return None
     start, end = blocks[0].a, blocks[-1].a + blocks[-1].size
+    first, last = max(0, start - slack), min(len(window), end + slack)
+    while start > first and joins(window[start - 1], window[start]):  # whole words
+        start -= 1
+    while end < last and joins(window[end - 1], window[end]):
+        end += 1
     score = 2 * sum(block.size for block in blocks) / (end - start + len(value))
     return (low + start, low + end, score) if score >= MIN_SCORE else None
 

@@ -71,6 +71,7 @@ def test_a_run_is_scored_and_compared(tmp_path: Path) -> None:
     assert figures["headline"]["record_exact_match"]["value"] == 2 / 3
     assert figures["comparison"]["differences"]["record_match"]["value"] == 2 / 3 - 1 / 3
     assert figures["comparison"]["num_better"] == 1
+    assert "B minus A" in (tmp_path / "new/evaluation.html").read_text(encoding="utf-8")
     page = (tmp_path / "new/evaluation.md").read_text(encoding="utf-8")
     assert "| `/address/city` | 3 | 1.000 | 0.667 | 0.800 | 0.800 |" in page
     assert "B minus A" in page
