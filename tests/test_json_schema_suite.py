@@ -1,0 +1,118 @@
+"""JSON-Schema-Test-Suite, draft 2020-12: verdicts, and valid instances within reach of the grammar."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import SchemaError
+from pipeline.grammar import build_grammar
+from pipeline.layout import render
+from pipeline.schema import Schema, load_schema
+from pipeline.validation import Valid, Validator
+from tests.json_schema_remotes import REMOTES
+from tests.matching import accepts
+
+ANNOTATION = "is only an annotation by default"
+"""19 required tests say that ``format`` is not checked. Here it is, on purpose; the optional tests agree with that."""
+KNOWN_WRONG = {"vocabulary.json#0: no validation: invalid number, but it still validates"}
+"""A custom meta-schema that switches validation off is not followed."""
+REFUSED = {"enum.json#14", "optional/cross-draft.json#0"}
+"""An empty enum (all its tests are invalid instances) and a reference to another draft's remote document."""
+OUT_OF_REACH = {
+    "optional/bignum.json#0": "integers are bounded to int64",
+    "optional/bignum.json#1": "a number has at most 40 digits before the point",
+    "optional/float-overflow.json#0": "integers are bounded to int64",
+    "optional/format/date-time.json#0": "written with capital T and Z, at most 9 digits of a second",
+    "optional/format/time.json#0": "written with capital Z",
+    "format.json#7": ANNOTATION,
+    "format.json#9": ANNOTATION,
+    "format.json#17": ANNOTATION,
+}
+"""Valid instances that the grammar does not take, and what lint says of them."""
+
+
+def _groups(shared: Path) -> Iterator[dict[str, Any]]:
+    for line in (shared / "schemas" / "jsts_draft2020-12.jsonl").read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def _load(group: dict[str, Any]) -> Schema:
+    document = group["schema"]
+    wrapped = document if isinstance(document, dict) and document else {"allOf": [document]}
+    return load_schema(wrapped, close_objects=False, require_object=False, resources=REMOTES)
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers written as integers, as the grammar writes them."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return {key: _whole(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def test_verdicts_are_right_but_for_named_differences(shared: Path) -> None:
+    num_right, wrong, refused = 0, set(), set()
+    for group in _groups(shared):
+        try:
+            validator = Validator(_load(group))
+        except SchemaError:
+            refused.add(group["id"])
+            continue
+        for test in group["tests"]:
+            valid = isinstance(validator.validate(json.dumps(test["data"])), Valid)
+            if valid == test["valid"]:
+                num_right += not group["optional"]
+            elif not group["optional"] and ANNOTATION not in test["description"]:
+                wrong.add(f"{group['id']}: {test['description']}")
+    assert wrong == KNOWN_WRONG
+    assert refused == REFUSED
+    assert num_right >= 1270
+
+
+def test_every_valid_instance_is_within_reach_or_lint_says_why_not(shared: Path) -> None:
+    missed: dict[str, list[str]] = {}
+    num_reached = 0
+    for group in _groups(shared):
+        if group["id"] in REFUSED or not any(test["valid"] for test in group["tests"]):
+            continue
+        schema = _load(group)
+        grammar = build_grammar(schema).text
+        for test in group["tests"]:
+            if not test["valid"]:
+                continue
+            if accepts(grammar, render(schema, _whole(test["data"]))):
+                num_reached += 1
+            else:
+                missed.setdefault(group["id"], []).append(test["description"])
+    assert set(missed) == set(OUT_OF_REACH)
+    assert num_reached >= 1200
+
+
+def test_what_the_grammar_takes_of_invalid_instances_validation_catches(shared: Path) -> None:
+    num_taken = 0
+    for group in _groups(shared):
+        if group["optional"] or group["id"] in REFUSED:
+            continue
+        schema = _load(group)
+        try:
+            grammar = build_grammar(schema).text
+        except SchemaError:
+            assert not any(test["valid"] for test in group["tests"]), f"{group['id']} has valid instances"
+            continue
+        validator = Validator(schema)
+        for test in group["tests"]:
+            text = render(schema, test["data"])
+            if not test["valid"] and accepts(grammar, text):
+                num_taken += 1
+                assert not isinstance(validator.validate(text), Valid), f"{group['id']}: {test['description']}"
+    assert num_taken > 50  # the grammar is looser in places; a count of none would mean that nothing was tried
+
+
+@pytest.mark.parametrize("address", ["http://localhost:1234/draft2020-12/integer.json", "other.json", "../x.json"])
+def test_a_reference_out_of_the_document_is_never_fetched(address: str) -> None:
+    with pytest.raises(SchemaError, match=r"leaves this document"):
+        load_schema({"type": "object", "properties": {"a": {"$ref": address}}})
