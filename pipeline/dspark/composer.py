@@ -17,6 +17,7 @@ _STOP = 0.5
 _MAX_PLACES = 32
 _SUFFIXES = (24, 12, 6, 3)
 _MAX_FORCED = 6
+_KNOWN = frozenset({"literal", "repeat"})
 
 
 class Oracle(Protocol):
@@ -138,6 +139,7 @@ class Composer:
         texts: list[tuple[float, bytes, str, int | None]] = []
         mass = 0.0
         copy_chance = 0.0 if outcomes else 0.4
+        with_history, with_document = "history" not in self._without, "document" not in self._without
         if len(outcomes) > 1:
             chances = evidence.value_choice(node, situation).chances
         else:
@@ -145,12 +147,14 @@ class Composer:
         for outcome, chance in zip(outcomes, chances, strict=True):
             if outcome.how == "copy":
                 copy_chance = chance
-            elif outcome.how in ("literal", "repeat"):
-                text = outcome.text if outcome.how == "literal" else situation.last_values.get(node.salt, b"")
-                if len(text) > len(prefix) and text.startswith(prefix) and "history" not in self._without:
+            elif chance < 0.01 and not prefix:
+                continue
+            elif outcome.how in _KNOWN:
+                text = outcome.text or situation.last_values.get(node.salt, b"")
+                if text.startswith(prefix) and text != prefix and text and with_history:
                     texts.append((chance, text, "history", None))
                     mass += chance
-            elif "document" not in self._without:
+            elif with_document:
                 words, values = evidence.rendered(outcome.how)
                 if not values:
                     continue
@@ -167,7 +171,7 @@ class Composer:
         best_text = max(texts, key=lambda t: t[0]) if texts else None
         start = None
         copy_weight = 0.0
-        if copy_chance > 0.01 and "document" not in self._without and (not prefix or prefix[0] == 0x22) and len(evidence.document):
+        if copy_chance > 0.01 and with_document and (not prefix or prefix[0] == 0x22) and len(evidence.document):
             starts = evidence.pointer.starts(node, situation.end, situation.before)
             wanted = unescape(prefix[1:])
             if wanted:
@@ -203,7 +207,7 @@ class Composer:
         if first >= len(document):
             return prefix, None, False
         begun = len(self._text)
-        stops = self._evidence.stops.probabilities(node, start, first)
+        stops = self._evidence.stops.chances(node, start, first)
         pending, drafter, sure = opening, "document", claimed
         data, ends, starts = document.data, document.end_list, document.start_list
         last = len(document) - 1

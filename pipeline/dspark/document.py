@@ -75,7 +75,7 @@ class Document:
         self.start_list: list[int] = self.starts.tolist()
         self.end_list: list[int] = self.ends.tolist()
         self.hash_list = hashes
-        self._hashes = np.array([*hashes, 0, 0, 0], dtype=np.uint32)
+        self.hashes = np.array([*hashes, 0, 0, 0], dtype=np.uint32)
         self._shapes = np.array([*shapes, 0, 0, 0], dtype=np.uint32)
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Document:
     def start_features(self) -> Hashes:
         """(10, N): what stands left and right of each word, for "a value starts here"."""
         n = self.num_words
-        h, s, g = self._hashes, self._shapes, self._gaps[:n]
+        h, s, g = self.hashes, self._shapes, self._gaps[:n]
         h0, h1, h2, n1 = h[2 : n + 2], h[1 : n + 1], h[:n], h[3 : n + 3]
         s0, s1, s2, t1 = s[2 : n + 2], s[1 : n + 1], s[:n], s[3 : n + 3]
         at = np.arange(n, dtype=np.uint32)
@@ -123,7 +123,7 @@ class Document:
     def stop_features(self) -> Hashes:
         """(7, N): what stands left and right of the end of each word, for "a value stops after it"."""
         n = self.num_words
-        h, s, g = self._hashes, self._shapes, self._gaps[1 : n + 1]
+        h, s, g = self.hashes, self._shapes, self._gaps[1 : n + 1]
         h0, h1, h2 = h[2 : n + 2], h[3 : n + 3], h[4 : n + 4]
         s0, s1, s2 = s[2 : n + 2], s[3 : n + 3], s[4 : n + 4]
         columns = [_join(h1, g), _join(h0, h1), _join(h0, g), _join(s0, g, s1), _join(h1, h2), _join(s0, g, s1, s2), g]

@@ -17,7 +17,6 @@ from pipeline.dspark.path import PathTracker
 from pipeline.dspark.tokens import Tokenizer
 
 _TAIL_TOKENS = 16
-_BYTES_PER_TOKEN = 5
 
 
 class Matcher(Protocol):
@@ -91,6 +90,7 @@ class RequestDrafter:
         self._output = bytearray()
         self._plan = Plan(b"", [], False)
         self._planned_from = 0
+        self._token_bytes = memory.token_bytes
 
     def observe(self, token_ids: Sequence[int]) -> None:
         """Take the output tokens appended since the last call (accepted and bonus), in order."""
@@ -99,6 +99,8 @@ class RequestDrafter:
         self._tail = [*self._tail, *token_ids][-_TAIL_TOKENS:]
         data = self._tokenizer.decode_bytes(token_ids)
         self._output += data
+        # How many bytes of text make a draft depends on the language and the vocabulary.
+        self._token_bytes += 0.02 * (len(data) - len(token_ids) * self._token_bytes)
         self._judge()
         for segment in self._tracker.feed(data):
             self._learner.take(segment)
@@ -125,7 +127,7 @@ class RequestDrafter:
     def propose(self, matcher: Matcher, max_tokens: int) -> Draft:
         """Draft at most `max_tokens` tokens after all observed ones; `matcher` stands there and is left as it was."""
         plan = self._composer.compose(
-            self._tracker, self._learner.situation, self._output, _Grammar(matcher), max_tokens * _BYTES_PER_TOKEN
+            self._tracker, self._learner.situation, self._output, _Grammar(matcher), int(max_tokens * self._token_bytes) + 1
         )
         self._plan, self._planned_from = plan, len(self._output)
         ids = self._tokenizer.encode_after(self._tail, plan.text)[:max_tokens] if plan.text else []
@@ -139,18 +141,22 @@ class RequestDrafter:
         return self._draft(ids[:accepted], plan.events)
 
     def _draft(self, ids: list[int], events: list[Event]) -> Draft:
-        survival = np.empty(len(ids), dtype=np.float32)
-        drafters = []
+        survival: list[float] = []
+        drafters: list[str] = []
         running, at, end, name = 1.0, 0, 0, "grammar"
-        for position, token_id in enumerate(ids):
-            end += self._tokenizer.num_bytes(token_id)
-            while at < len(events) and events[at].offset < end:
+        num_events, num_bytes = len(events), self._tokenizer.num_bytes
+        following = events[0].offset if events else 0
+        for token_id in ids:
+            end += num_bytes(token_id)
+            while at < num_events and following < end:
                 running *= events[at].chance
                 name = events[at].drafter
                 at += 1
-            survival[position] = running
+                if at < num_events:
+                    following = events[at].offset
+            survival.append(running)
             drafters.append(name)
-        return Draft(ids, survival, drafters)
+        return Draft(ids, np.array(survival, dtype=np.float32), drafters)
 
     def verified(self, num_verified: int, num_accepted: int) -> None:
         """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted."""
@@ -158,6 +164,7 @@ class RequestDrafter:
     def finish(self) -> None:
         """The record is complete: learn from it."""
         self._memory.num_records += 1
+        self._memory.token_bytes = self._token_bytes
 
 
 def _common(a: bytes | bytearray, b: bytes | bytearray) -> int:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from pipeline.dspark.chooser import Choice, Chooser
 from pipeline.dspark.document import Document
-from pipeline.dspark.memory import Memory, Node, Outcome
+from pipeline.dspark.memory import Decision, Memory, Node, Outcome
 from pipeline.dspark.pointer import Pointer
 from pipeline.dspark.renderings import render
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import Stops
 from pipeline.dspark.weights import Floats, salt_of
 
+_MAX_KEPT = 64
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
 
 
@@ -52,6 +53,7 @@ class Evidence:
         self._text = text
         self._rendered: dict[str, tuple[NDArray[np.int64], list[bytes]]] = {}
         self._ahead: dict[int, tuple[int, list[tuple[int, Floats | None]]]] = {}
+        self._choices: dict[tuple[float, ...], Choice] = {}
         self._known: dict[int, tuple[int, list[tuple[int, int]]]] = {}
 
     def rendered(self, how: str) -> tuple[NDArray[np.int64], list[bytes]]:
@@ -80,7 +82,17 @@ class Evidence:
             ]
         else:
             facts = [(0, 0) if scores is None else (hash((salt, 99)) & 0xFFFFFFFF, 99) for salt, scores in ahead[1]]
-        return self.chooser.choose(decision, situation.features(node, self.document), facts)
+        return self._choose(decision, situation.features(node, self.document), facts)
+
+    def _choose(self, decision: Decision, context: list[int], facts: list[tuple[int, int]]) -> Choice:
+        """The choice, kept until the decision is taken again: it is asked for in drafting and once more in learning."""
+        key = (decision.salt, decision.version, decision.total, *context)
+        found = self._choices.get(key)
+        if found is None:
+            if len(self._choices) >= _MAX_KEPT:
+                self._choices.clear()
+            found = self._choices[key] = self.chooser.choose(decision, context, facts)
+        return found
 
     def _ahead_of(self, following: Node | None) -> tuple[int, Floats | None]:
         if following is None or not following.copied:
@@ -94,7 +106,7 @@ class Evidence:
         at = decision.positions.get((b"", "repeat"))
         if at is not None:
             facts = [*facts[:at], (100 + (node.salt in situation.last_values), 0), *facts[at + 1 :]]
-        return self.chooser.choose(decision, situation.features(node, self.document), facts)
+        return self._choose(decision, situation.features(node, self.document), facts)
 
     def _facts(self, node: Node) -> list[tuple[int, int]]:
         """What the document says to each outcome of a value, as hashes: the same in all situations."""

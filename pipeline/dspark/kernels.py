@@ -66,15 +66,39 @@ def step_column(values: Floats, squares: Floats, features: Hashes, salt: int, co
 
 
 @_compiled
-def step_one(values: Floats, squares: Floats, feature: int, salt: int, slope: float, rate: float) -> None:
-    """One AdaGrad step of one weight."""
-    _step(values, squares, _at(feature, salt), slope, rate)
+def sides(words: Hashes, start: int, word: int) -> int:
+    """A hash of the word before a value and the word after its end; `words` has two more in front."""
+    mixed = (np.uint64(words[start + 1]) * np.uint64(0x85EBCA6B)) & _LOW
+    return int(mixed ^ np.uint64(words[word + 3]))
 
 
 @_compiled
-def weight_of(values: Floats, feature: int, salt: int) -> float:
-    """One weight."""
-    return float(values[_at(feature, salt)])
+def stop_chances(values: Floats, features: Hashes, words: Hashes, num_common: int, common: int, salt: int, start: int, first: int, out: Floats) -> None:
+    """Write the chances that a value from word `start` stops after word first, first + 1, ..."""
+    for row in range(out.shape[0]):
+        word = first + row
+        score = -0.7
+        for feature in range(features.shape[0]):
+            score += values[_at(features[feature, word], salt)]
+            if feature < num_common:
+                score += values[_at(features[feature, word], common)]
+        score += values[_at(min(word - start, 12) + 401, salt)]
+        score += values[_at(sides(words, start, word), salt)]
+        out[row] = 1.0 / (1.0 + math.exp(-score))
+
+
+@_compiled
+def step_stop(
+    values: Floats, squares: Floats, features: Hashes, words: Hashes, num_common: int, common: int, salt: int,
+    start: int, word: int, slope: float, rate: float,
+) -> None:  # fmt: skip
+    """One AdaGrad step of all weights that speak for one stop."""
+    for feature in range(features.shape[0]):
+        _step(values, squares, _at(features[feature, word], salt), slope, rate)
+        if feature < num_common:
+            _step(values, squares, _at(features[feature, word], common), slope, rate)
+    _step(values, squares, _at(min(word - start, 12) + 401, salt), slope, rate)
+    _step(values, squares, _at(sides(words, start, word), salt), slope, rate)
 
 
 @_compiled

@@ -114,6 +114,7 @@ class Memory:
         self.root = Node(b"", None)
         self.num_nodes = 1
         self.num_records = 0
+        self.token_bytes = 4.0
 
     def child(self, node: Node, key: bytes) -> Node:
         """The node of `key` below `node`; beyond MAX_NODES all new keys of a node share one."""

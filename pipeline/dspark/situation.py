@@ -13,7 +13,7 @@ _NUM_LITERALS = 4
 class Situation:
     """Where copying stands in the document, the last glue and literals, how often each path was written."""
 
-    __slots__ = ("before", "counts", "end", "glues", "last_values", "literals")
+    __slots__ = ("_history", "before", "counts", "end", "glues", "last_values", "literals")
 
     def __init__(self) -> None:
         self.end = 0  # index of the word after the last copied value
@@ -22,22 +22,26 @@ class Situation:
         self.literals: tuple[int, ...] = (0,) * _NUM_LITERALS
         self.counts: dict[int, int] = {}
         self.last_values: dict[int, bytes] = {}
+        self._history: list[int] | None = None
 
     def copy(self) -> Situation:
         other = Situation.__new__(Situation)
         other.end, other.before, other.glues, other.literals = self.end, self.before, self.glues, self.literals
+        other._history = self._history
         other.counts = dict(self.counts)
         other.last_values = dict(self.last_values)
         return other
 
     def after_glue(self, text: bytes) -> None:
         self.glues = (salt_of(text), self.glues[0])
+        self._history = None
 
     def after_value(self, node: Node, text: bytes, end: int | None) -> None:
         """A value was written; `end` is the word after it where it was copied from the document."""
         self.counts[node.salt] = self.counts.get(node.salt, 0) + 1
         self.last_values[node.salt] = text
         if len(text) <= _MAX_LITERAL_BYTES:
+            self._history = None
             self.literals = (mix(node.salt, salt_of(text)), *self.literals[:-1])
         if end is not None:
             self.end, self.before = end, node.salt
@@ -48,17 +52,16 @@ class Situation:
         following = hashes[at] if at < len(hashes) else 7
         further = hashes[at + 1] if at + 1 < len(hashes) else 7
         count = self.counts.get(node.salt, 0)
+        return [
+            *(self._history or self._hash_history()),
+            hash((6, count if count < 6 else 6)) & 0xFFFFFFFF,
+            hash((7, following)) & 0xFFFFFFFF,
+            hash((8, following, further)) & 0xFFFFFFFF,
+        ]
+
+    def _hash_history(self) -> list[int]:
         glue, glue_before = self.glues
         a, b, c, d = self.literals
-        mixed = (
-            hash((2, glue)),
-            hash((3, glue, glue_before)),
-            hash((4, a)),
-            hash((5, b)),
-            hash((5, c)),
-            hash((5, d)),
-            hash((6, count if count < 6 else 6)),
-            hash((7, following)),
-            hash((8, following, further)),
-        )
-        return [17, *[value & 0xFFFFFFFF for value in mixed]]
+        mixed = ((1, 1), (2, glue), (3, glue, glue_before), (4, a), (5, b), (5, c), (5, d))
+        self._history = [hash(one) & 0xFFFFFFFF for one in mixed]
+        return self._history

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 # A tail longer than this no longer changes how the text after it is split.
-_TAIL_TOKENS = 4
+_TAIL_TOKENS = 2
 
 
 class Encoding(Protocol):
@@ -41,6 +41,7 @@ class TokenTable:
 
     tokenizer: HuggingFaceTokenizer
     pieces: list[bytes]
+    sizes: list[int]
     special_ids: frozenset[int]
 
     def encode(self, text: str) -> list[int]:
@@ -55,7 +56,7 @@ class TokenTable:
 
     def num_bytes(self, token_id: int) -> int:
         """Length in bytes of one token; 0 for special ones."""
-        return len(self.pieces[token_id]) if token_id < len(self.pieces) else 0
+        return self.sizes[token_id] if token_id < len(self.sizes) else 0
 
     def encode_after(self, tail_ids: Sequence[int], text: bytes) -> list[int]:
         """The ids of `text` (UTF-8, may start inside a character) as a continuation of the output tokens `tail_ids`.
@@ -90,8 +91,8 @@ class TokenTable:
 
     def _split(self, ids: list[int], border: int, total: int) -> list[int] | None:
         """The ids after `border` bytes, or None where no token ends there."""
-        pieces = self.pieces
-        sizes = [len(pieces[i]) for i in ids]
+        known = self.sizes
+        sizes = [known[i] for i in ids]
         # A vocabulary that writes a space before the first word makes the whole longer than the text.
         position = total - sum(sizes)
         for index, size in enumerate(sizes):
@@ -116,7 +117,7 @@ def build_token_table(tokenizer: HuggingFaceTokenizer) -> TokenTable:
             pieces[token_id] = added[token_id].encode()
         else:
             pieces[token_id] = _byte_level_piece(token) if byte_level else _sentence_piece(token)
-    return TokenTable(tokenizer, pieces, special)
+    return TokenTable(tokenizer, pieces, [len(p) for p in pieces], special)
 
 
 def _is_byte_level(described: dict[str, object]) -> bool:
