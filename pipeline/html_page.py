@@ -38,11 +38,11 @@ details.doc{margin:10px 0}summary{cursor:pointer;font-weight:600}summary .soft{f
 border:1px solid var(--line);border-radius:6px;background:var(--bg)}
 mark{color:inherit;border-radius:3px;cursor:pointer}mark.exact,.key.exact{background:var(--exact)}
 mark.normalised,.key.normalised{background:var(--normal)}mark.fuzzy,.key.fuzzy{background:var(--fuzzy)}
-.on{outline:2px solid var(--on);outline-offset:1px}
 button.leaf{all:unset;cursor:pointer;border-radius:3px;padding:0 2px}
 button.leaf:focus-visible{outline:2px solid var(--on)}
 button.leaf.exact{background:var(--exact)}button.leaf.normalised{background:var(--normal)}
-button.leaf.fuzzy{background:var(--fuzzy)}span.none{border-bottom:2px dotted var(--bad)}
+button.leaf.fuzzy{background:var(--fuzzy)}mark.on,button.leaf.on{outline:2px solid var(--on);outline-offset:1px}
+span.none{border-bottom:2px dotted var(--bad)}
 .conf{color:var(--soft);font-size:12px}.conf.low{color:var(--bad)}
 .key{border-radius:3px;padding:0 6px;margin-right:10px}.key.none{border-bottom:2px dotted var(--bad)}
 """

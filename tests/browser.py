@@ -69,6 +69,8 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def screenshot(self, path: Path) -> None:
+        painted = "new Promise(r=>requestAnimationFrame(()=>requestAnimationFrame(()=>setTimeout(r,200))))"
+        self.call("Runtime.evaluate", expression=painted, awaitPromise=True)
         height = self.run("document.documentElement.scrollHeight")
         width = self.run("document.documentElement.clientWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}

@@ -159,6 +159,7 @@ def test_in_a_browser_a_click_on_a_value_marks_its_span_and_back(browser: Browse
     assert browser.run(marked) == []
     browser.click('button.leaf[title^="/orders/1/amount"]')
     assert browser.run(marked) == ["MARK:1,018.25", "BUTTON:1018.25"]
+    assert browser.run("getComputedStyle(document.querySelector('button.on')).outlineStyle") == "solid"
     browser.click('mark[title="/address/street"]')
     assert browser.run(marked) == ["MARK:14 Harbour Lane", 'BUTTON:"14 Harbour Lame"']
     assert browser.run("document.querySelectorAll('.doc')[0].querySelector('.text').textContent") == TEXT
