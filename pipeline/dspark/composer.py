@@ -17,6 +17,11 @@ _STOP = 0.5
 _MAX_PLACES = 32
 _SUFFIXES = (24, 12, 6, 3)
 _MAX_FORCED = 6
+_SURE = 0.6
+_LONG = 48
+_PLAIN = frozenset({b"", b" "})
+# Below this a stop is not worth a claim of its own.
+_UNLIKELY = 0.03
 _KNOWN = frozenset({"literal", "repeat"})
 
 
@@ -62,6 +67,7 @@ class Composer:
         """The likeliest text after `output` (where `tracker` and `situation` stand), about `limit` bytes of it."""
         self._text, self._events, self._survival = bytearray(), [], 1.0
         self._output = output
+        self._limit = limit
         situation = situation.copy()
         is_glue, node, prefix = tracker.is_glue, tracker.node, bytes(tracker.prefix)
         forced_left = _MAX_FORCED
@@ -144,6 +150,12 @@ class Composer:
             chances = evidence.value_choice(node, situation).chances
         else:
             chances = [node.value.total / (node.value.total + 0.2)] * len(outcomes)
+        if not prefix and outcomes:
+            surest = max(chances)
+            outcome = outcomes[chances.index(surest)]
+            if surest > _SURE and outcome.how == "literal" and with_history:
+                self._add(outcome.text, "history", node.salt, surest)
+                return outcome.text, None, True
         for outcome, chance in zip(outcomes, chances, strict=True):
             if outcome.how == "copy":
                 copy_chance = chance
@@ -155,7 +167,7 @@ class Composer:
                     texts.append((chance, text, "history", None))
                     mass += chance
             elif with_document:
-                words, values = evidence.rendered(outcome.how)
+                words, values, _ = evidence.rendered(outcome.how)
                 if not values:
                     continue
                 shares = evidence.pointer.starts(node, situation.end, situation.before).scores.take(words)
@@ -213,17 +225,22 @@ class Composer:
         last = len(document) - 1
         for index, stop in enumerate(stops, first):
             pending += escape(data[at : ends[index]])
-            if pending or drafter == "document":
+            gap = data[ends[index] : starts[index + 1]] if index < last else b""
+            if stop < _UNLIKELY and index < last and len(pending) < _LONG:
+                sure *= 1.0 - stop
+            else:
                 self._add(pending, drafter, node.salt, sure)
-            if stop > _STOP or index == last:
-                self._add(b'"', "stop", node.salt, max(stop, 0.05))
-                return prefix + bytes(self._text[begun:]), index + 1, True
-            if self._survival < self._min_survival:
-                break
-            gap = document.gap(index)
-            pending = gap if gap in (b"", b" ") else escape(self._separator(node, gap, document.words[index]))
-            drafter, sure = "continue", 1.0 - stop
+                if stop > _STOP or index == last:
+                    self._add(b'"', "stop", node.salt, max(stop, 0.05))
+                    return prefix + bytes(self._text[begun:]), index + 1, True
+                if self._survival < self._min_survival or len(self._text) > self._limit:
+                    break
+                pending, drafter, sure = b"", "continue", 1.0 - stop
+            pending += gap if gap in _PLAIN else escape(self._separator(node, gap, document.words[index]))
             at = starts[index + 1]
+        else:
+            if pending:
+                self._add(pending, drafter, node.salt, sure)
         return prefix, None, False
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,21 @@ def words_of(text: str) -> list[str]:
     return [m.group() for m in _WORD.finditer(text)]
 
 
-def _shape(group: int, word: str) -> int:
-    """A small class of a word: its kind, case and length."""
+# Words come back from document to document: their hash and shape are kept, at most this many.
+_MAX_KNOWN = 50_000
+_known: dict[str, tuple[int, int]] = {}
+
+
+def _look(word: str, group: int) -> tuple[int, int]:
+    """(hash with case and digits folded, a small class of kind, case and length) of a word."""
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    folded = "0" * len(word) if group == 2 else word.lower()
+    found = _known[word] = (zlib.crc32(folded.encode("utf-8", "surrogatepass")), _shape(word, group))
+    return found
+
+
+def _shape(word: str, group: int) -> int:
     if group == 3:
         size = min(len(word), 4)
         if word.islower():
@@ -35,7 +49,7 @@ def _shape(group: int, word: str) -> int:
         return (16 if word[0].isupper() and not word.isupper() else 24) + size
     if group == 2:
         return 32 + min(len(word), 8)
-    return 1 if group == 1 else 48 + (zlib.crc32(word.encode()) & 0xFF)
+    return 1 if group == 1 else 48 + (zlib.crc32(word.encode("utf-8", "surrogatepass")) & 0xFF)
 
 
 def _join(*columns: Hashes) -> Hashes:
@@ -52,17 +66,16 @@ class Document:
         self.data = text.encode("utf-8", "surrogatepass")
         hashes: list[int] = [0, 0]
         shapes: list[int] = [0, 0]
-        spans: list[int] = []
+        spans: list[tuple[int, int]] = []
         words: list[str] = []
-        crc = zlib.crc32
-        for m in _WORD.finditer(text):
-            word, group = m.group(), m.lastindex or 4
+        get = _known.get
+        for m in islice(_WORD.finditer(text), MAX_WORDS):
+            word = m[0]
+            known = get(word) or _look(word, m.lastindex or 4)
             words.append(word)
-            hashes.append(crc(b"0" * len(word) if group == 2 else word.lower().encode("utf-8", "surrogatepass")))
-            shapes.append(_shape(group, word))
-            spans.extend(m.span())
-            if len(words) == MAX_WORDS:
-                break
+            hashes.append(known[0])
+            shapes.append(known[1])
+            spans.append(m.span())
         self.words = words
         self.num_words = len(words)
         bounds = np.array(spans, dtype=np.int64).reshape(-1, 2)

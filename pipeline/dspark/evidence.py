@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,14 @@ def unescape(text: bytes) -> bytes:
     return text
 
 
+class Rendered(NamedTuple):
+    """Values in one rendering: word indices, the texts as a record writes them, and where each text stands."""
+
+    words: NDArray[np.int64]
+    texts: list[bytes]
+    places: dict[bytes, list[int]]
+
+
 class Evidence:
     """One document seen by the models of one memory; lives as long as the request."""
 
@@ -51,13 +60,13 @@ class Evidence:
         self.stops = Stops(self.document, memory.weights)
         self.chooser = Chooser(self.document.bag, memory.weights)
         self._text = text
-        self._rendered: dict[str, tuple[NDArray[np.int64], list[bytes]]] = {}
+        self._rendered: dict[str, Rendered] = {}
         self._ahead: dict[int, tuple[int, list[tuple[int, Floats | None]]]] = {}
         self._choices: dict[tuple[float, ...], Choice] = {}
         self._known: dict[int, tuple[int, list[tuple[int, int]]]] = {}
 
-    def rendered(self, how: str) -> tuple[NDArray[np.int64], list[bytes]]:
-        """(word indices, texts as written) of everything the document has in one rendering."""
+    def rendered(self, how: str) -> Rendered:
+        """Everything the document has in one rendering."""
         found = self._rendered.get(how)
         if found is None:
             document = self.document
@@ -65,7 +74,10 @@ class Evidence:
             if len(document.data) != len(self._text):
                 pairs = [(len(self._text[:at].encode("utf-8", "surrogatepass")), value) for at, value in pairs]
             placed = [(document.word_at[at], value) for at, value in pairs if at in document.word_at]
-            found = (np.array([w for w, _ in placed], dtype=np.int64), [v for _, v in placed])
+            places: dict[bytes, list[int]] = {}
+            for word, value in placed:
+                places.setdefault(value, []).append(word)
+            found = Rendered(np.array([w for w, _ in placed], dtype=np.int64), [v for _, v in placed], places)
             self._rendered[how] = found
         return found
 
@@ -122,7 +134,7 @@ class Evidence:
                 elif outcome.how == "repeat":
                     facts.append((0, 0))
                 else:
-                    facts.append((salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how)[1]), 3)), 0))
+                    facts.append((salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how).texts), 3)), 0))
             found = self._known[decision.salt] = (decision.version, facts)
         return found[1]
 

@@ -11,7 +11,7 @@ from pipeline.dspark.chooser import Choice
 from pipeline.dspark.evidence import Evidence
 from pipeline.dspark.memory import MAX_TEXT_BYTES, Decision, Node
 from pipeline.dspark.path import Segment
-from pipeline.dspark.renderings import RENDERINGS
+from pipeline.dspark.renderings import DATES, NUMBERS
 from pipeline.dspark.situation import Situation
 
 _SURE = 0.96
@@ -52,13 +52,11 @@ class Learner:
         if situation.last_values.get(node.salt) == raw:
             right.append((b"", "repeat"))
         rendered: list[tuple[str, list[int]]] = []
-        for how in RENDERINGS:
-            if (text is None) != how.startswith("date") and (text is None or _like_date(raw)):
-                words, values = evidence.rendered(how)
-                found = [int(w) for w, v in zip(words, values, strict=True) if v == raw]
-                if found:
-                    rendered.append((how, found))
-                    right.append((b"", how))
+        for how in _renderings_of(raw):
+            found = evidence.rendered(how).places.get(raw)
+            if found:
+                rendered.append((how, found))
+                right.append((b"", how))
         literal = (raw, "literal")
         if len(raw) <= MAX_TEXT_BYTES and (literal in node.value.positions or node.meet(raw) or not right):
             right.append(literal)
@@ -75,7 +73,7 @@ class Learner:
             decision.close()
         end = None
         for how, found in rendered:
-            words = evidence.rendered(how)[0]
+            words = evidence.rendered(how).words
             end = evidence.pointer.learn(node, situation.end, situation.before, found, np.unique(words)) + 1
         if places and ("copy" in taken.values()) and belief[list(taken.values()).index("copy")] > 0.2:
             gold = evidence.pointer.learn(node, situation.end, situation.before, [p.start for p in places], None)
@@ -116,5 +114,7 @@ def _string(raw: bytes) -> str | None:
     return text if isinstance(text, str) else ""
 
 
-def _like_date(raw: bytes) -> bool:
-    return len(raw) == 12 and raw[5:6] == raw[8:9] == b"-"
+def _renderings_of(raw: bytes) -> tuple[str, ...]:
+    if raw[:1] == b'"':
+        return DATES if len(raw) == 12 and raw[5:6] == raw[8:9] == b"-" else ()
+    return NUMBERS if raw[:1].isdigit() else ()

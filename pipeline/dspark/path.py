@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from pipeline.dspark.memory import Memory, Node
 
 _QUOTE, _ESCAPE = 0x22, 0x5C
 _SPACES = frozenset(b" \n\r\t")
+_INSIDE = re.compile(rb'[^"\\]+')
 
 
 class Segment(NamedTuple):
@@ -65,22 +67,39 @@ class PathTracker:
 
     def feed(self, data: bytes) -> Iterator[Segment]:
         """Take output bytes; yields every segment that they finish, at the moment it is finished."""
-        for byte in data:
+        at, size = 0, len(data)
+        while at < size:
+            byte = data[at]
             if not self.is_glue:
                 if self.prefix[0] == _QUOTE:
+                    if not self._escaped:
+                        # The inside of a string goes in one piece.
+                        inside = _INSIDE.match(data, at)
+                        if inside is not None:
+                            self.prefix += inside[0]
+                            at = inside.end()
+                            continue
+                    at += 1
                     self.prefix.append(byte)
                     if self._escaped:
                         self._escaped = False
                     elif byte == _ESCAPE:
                         self._escaped = True
-                    elif byte == _QUOTE:
+                    else:
                         yield self._end_value()
                     continue
                 if byte not in b",]} \n\r\t":
                     self.prefix.append(byte)
+                    at += 1
                     continue
                 yield self._end_value()
             if self._key is not None:
+                inside = None if self._escaped else _INSIDE.match(data, at)
+                if inside is not None:
+                    self._key += inside[0]
+                    self.prefix += inside[0]
+                    at = inside.end()
+                    continue
                 self._feed_key(byte)
             elif byte == _QUOTE and self._expect_key:
                 self._key = bytearray()
@@ -89,6 +108,7 @@ class PathTracker:
             else:
                 yield self._start_value()
             self.prefix.append(byte)
+            at += 1
             if self.done and self.is_glue and not self._stack and byte in b"}]":
                 yield Segment(True, self.node, bytes(self.prefix), None)
 

@@ -99,6 +99,9 @@ RENDERINGS: dict[str, Callable[[str], Iterator[tuple[int, str]]]] = {
     "date-month-first": lambda text: _quoted(_dates(text, False)),
 }
 
+NUMBERS = ("number", "float")
+DATES = ("date-day-first", "date-month-first")
+
 
 def render(how: str, text: str) -> list[tuple[int, bytes]]:
     """All values of `text` in one rendering, at most 400, as (character offset, bytes as written)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.dspark.document import Document
 from pipeline.dspark.memory import Node
-from pipeline.dspark.weights import mix, salt_of
+from pipeline.dspark.weights import salt_of
 
 _MAX_LITERAL_BYTES = 40
 _NUM_LITERALS = 4
@@ -19,6 +19,7 @@ class Situation:
         self.end = 0  # index of the word after the last copied value
         self.before = 0  # salt of the path that was copied last
         self.glues = (0, 0)
+        # Hashes of the last short values with their paths, the latest first.
         self.literals: tuple[int, ...] = (0,) * _NUM_LITERALS
         self.counts: dict[int, int] = {}
         self.last_values: dict[int, bytes] = {}
@@ -42,7 +43,7 @@ class Situation:
         self.last_values[node.salt] = text
         if len(text) <= _MAX_LITERAL_BYTES:
             self._history = None
-            self.literals = (mix(node.salt, salt_of(text)), *self.literals[:-1])
+            self.literals = (hash((5, node.salt, salt_of(text))) & 0xFFFFFFFF, *self.literals[:-1])
         if end is not None:
             self.end, self.before = end, node.salt
 
@@ -61,7 +62,6 @@ class Situation:
 
     def _hash_history(self) -> list[int]:
         glue, glue_before = self.glues
-        a, b, c, d = self.literals
-        mixed = ((1, 1), (2, glue), (3, glue, glue_before), (4, a), (5, b), (5, c), (5, d))
-        self._history = [hash(one) & 0xFFFFFFFF for one in mixed]
+        latest, *older = self.literals
+        self._history = [17, glue, hash((3, glue, glue_before)) & 0xFFFFFFFF, latest ^ 0x5BD1E995, *older]
         return self._history
