@@ -10,7 +10,7 @@ level-3 container above it, under names joined by ``_``:
 
 Scalars become their JSON text without quotes; a place with no single type is its JSON text, as in Parquet. Null and
 absent are the text of the option ``null`` (default empty); an object that is null, or without any value, has all its
-fields so. A real text equal to the null text in a nullable field, two values under one name and a NUL character are
+fields so (one with free keys has its own name so). A real text equal to the null text in a nullable field, two values under one name and a NUL character are
 losses; names that must collide are refused when the profile is loaded.
 """
 
@@ -68,7 +68,9 @@ class KettleForm:
 
     def _flatten(self, type_: FieldType, value: Any, name: str, path: Path, flat: _Flat) -> None:
         """Write a value that is too deep under ``name`` and names that start with it."""
-        if type_.kind == "struct" or (type_.kind == "map" and value is not None):
+        if type_.kind == "map" and not value and name:
+            flat.put(name, self._null, path)
+        elif type_.kind in ("struct", "map"):
             for key, child, item in _fields(type_, value):
                 self._flatten(child, item, _join(name, key), (*path, key), flat)
         elif type_.kind == "list":

@@ -105,6 +105,34 @@ def test_names_that_collide_by_chance_are_a_loss() -> None:
     )
 
 
+def test_maps_flatten_by_their_keys_and_keys_that_meet_are_a_loss() -> None:
+    inner = {"type": "object", "additionalProperties": {"type": "integer"}}
+    prices = {"type": "object", "additionalProperties": inner}
+    schema = {
+        "type": "object",
+        "properties": {"p": {"type": "object", "additionalProperties": prices}},
+        "required": ["p"],
+    }
+    profile = load_profile("kettle", schema)
+    assert profile.to_value({"p": {"eu": {"de": {"x": 1, "y": 2}, "fr": {}}, "us": {}}}) == {
+        "p": {"eu": {"de_x": "1", "de_y": "2", "fr": ""}, "us": {}}
+    }
+    assert isinstance(profile.to_value({"p": {"eu": {"a_b": {"c": 1}, "a": {"b_c": 2}}}}), Loss)
+
+
+def test_keys_beyond_the_declared_fields_are_kept() -> None:
+    properties = {"a": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": {"type": "number"}}
+    assert load_profile("kettle", schema).to_value({"a": "x", "b": 0.5}) == {"a": "x", "b": "0.5"}
+    assert load_profile("java", schema).to_value({"a": "x", "b": 0.5}) == {"a": "x", "b": 0.5}
+
+
+def test_tuples_keep_their_places() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False, "minItems": 2}
+    schema = {"type": "object", "properties": {"pairs": {"type": "array", "items": pair}}, "required": ["pairs"]}
+    assert load_profile("kettle", schema).to_value({"pairs": [[1, "a"]]}) == {"pairs": [["1", "a"]]}
+
+
 def test_a_nul_character_is_a_loss() -> None:
     profile = load_profile("kettle", {"type": "object", "additionalProperties": {"type": "string"}})
     assert isinstance(profile.to_value({"k": "a\0b"}), Loss)
