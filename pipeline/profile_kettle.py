@@ -10,8 +10,8 @@ level-3 container above it, under names joined by ``_``:
 
 Scalars become their JSON text without quotes; a place with no single type is its JSON text, as in Parquet. Null and
 absent are the text of the option ``null`` (default empty); an object that is null, or without any value, has all its
-fields so (one with free keys has its own name so). A real text equal to the null text in a nullable field, two values under one name and a NUL character are
-losses; names that must collide are refused when the profile is loaded.
+fields so (one with free keys has its own name so). A real text equal to the null text in a nullable field, two values
+under one name and a NUL character are losses; names that must collide are refused when the profile is loaded.
 """
 
 from __future__ import annotations
