@@ -26,6 +26,7 @@ def main() -> None:
         tokenizer = AutoTokenizer.from_pretrained(task["tokenizer"], trust_remote_code=False)
         info = xgr.TokenizerInfo.from_huggingface(tokenizer)
     print("ready", flush=True)
+    sys.stdin.readline()  # nothing more is written until the other side has read "ready"
     _limit_memory(task["memory_mb"])
     before = _memory_mb()
     start = time.perf_counter()

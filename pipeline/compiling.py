@@ -42,7 +42,7 @@ def check_compiles(
     memory_limit_mb: int,
     num_tokens: int = 0,
 ) -> CompileReport:
-    """Compile for a tokenizer (None: bytes only, quick) and measure masks over ``num_tokens`` tokens of random outputs.
+    """Compile for a tokenizer (None: bytes only, quick); measure masks over ``num_tokens`` tokens of random outputs.
 
     Raises SchemaError that names the likeliest path and keyword where the grammar does not compile or goes beyond
     ``time_limit_s`` or ``memory_limit_mb`` (on top of what the libraries take).
@@ -61,7 +61,7 @@ def check_compiles(
             ready, errors = _wait_ready(process, task)
             if not ready:
                 raise SchemaError(f"the grammar compiler did not start: {errors}", hint="is xgrammar installed?")
-            output, errors = process.communicate(timeout=time_limit_s)
+            output, errors = process.communicate("go\n", timeout=time_limit_s)
         except subprocess.TimeoutExpired:
             raise _too_much(spec, f"the grammar does not compile within {time_limit_s:g} s") from None
         finally:

@@ -34,10 +34,10 @@ class FieldRule:
     field_type: FieldType
     options: tuple[Node, ...]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it is an object that takes undeclared keys."""
-        return self.field_type.kind == "map" or any(field.name == EXTRA for field in self.field_type.fields)
+
+def is_open(type_: FieldType) -> bool:
+    """Whether it is an object that takes undeclared keys."""
+    return type_.kind == "map" or any(field.name == EXTRA for field in type_.fields)
 
 
 def field_rules(json_schema: Mapping[str, Any]) -> list[FieldRule]:

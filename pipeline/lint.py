@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipeline.compiling import CompileReport, check_compiles
 from pipeline.errors import SchemaError
-from pipeline.field_rules import FieldRule, field_rules
+from pipeline.field_rules import FieldRule, field_rules, is_open
+from pipeline.field_types import infer
 from pipeline.grammar import GrammarSpec, Layout, build_grammar
 from pipeline.output_size import OutputSize, output_size
 from pipeline.schema import Schema, spark_ddl
@@ -44,7 +45,7 @@ def lint(
     grammar = build_grammar(schema, layout=layout)
     fields = tuple(field_rules(schema.json_schema))
     traps = [trap for field in fields for trap in traps_of(field)]
-    traps += _record_traps(fields)
+    traps += _record_traps(schema, fields)
     try:
         columns = spark_ddl(schema)
     except SchemaError as error:
@@ -63,12 +64,12 @@ def lint(
     return LintReport(schema, grammar, fields, tuple(traps), size, columns, compiled)
 
 
-def _record_traps(fields: tuple[FieldRule, ...]) -> list[Trap]:
+def _record_traps(schema: Schema, fields: tuple[FieldRule, ...]) -> list[Trap]:
     traps = []
     names = [field.path for field in fields if not any(mark in field.path for mark in ".[{")]
     if len(names) > 1:
         order = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         traps.append(Trap("", "key order", f"keys are written in the declared order: {order}"))
-    if any(field.is_open for field in fields):
+    if is_open(infer(schema.json_schema)) or any(is_open(field.field_type) for field in fields):
         traps.append(Trap("", "open object", "undeclared keys are allowed somewhere: the model may add its own"))
     return traps
