@@ -34,6 +34,7 @@ class _State:
     survivals: Sequence[float] = ()
     num_failures: int = 0
     pause: int = 0
+    was_verified: bool = False  # in the step whose tokens have not been taken yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,15 @@ class Decoding:
 class Coordinator:
     """Keeps a drafter per request and admits drafts by the budget; knows nothing of vLLM.
 
-    ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly. ``trace``, where set, is
-    called with the request id, the survival probabilities that were verified, and the number accepted.
+    ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly. For measurements:
+    ``verify_all`` admits every draft in full; ``trace``, where set, is called for each decode step with the request
+    id, the survival probabilities that were verified (none without a draft), and the number accepted.
     """
 
     def __init__(self, settings: SchedulerSettings, *, vocab_size: int) -> None:
         self.settings = settings
         self.enabled = True
+        self.verify_all = False
         self.costs = CostTable()
         self.counters = Counters()
         self._budget = Budget(self.costs, max_token_budget=settings.max_token_budget)
@@ -78,6 +81,22 @@ class Coordinator:
         self.trace: Callable[[str, Sequence[float], int], None] | None = None
         self._states: dict[str, _State] = {}
         self._vocab_size = vocab_size
+
+    def describe(self) -> str:
+        """The settings in force, inferred ones included, for the log."""
+        settings = self.settings
+        sizes = (1, settings.num_draft_slots + 1)
+        one, many = self.costs.step_ms(sizes).tolist()
+        return (
+            f"draft slots {settings.num_draft_slots}, max_token_budget {settings.max_token_budget}, "
+            f"max_concurrent_structs {settings.max_concurrent_structs or 'all'}, "
+            f"max_json_depth {settings.max_json_depth}, "
+            + (
+                f"step {one:.1f} ms for {sizes[0]} token, {many:.1f} ms for {sizes[1]}"
+                if self.costs.num_sizes
+                else "step times measured while running"
+            )
+        )
 
     def forget(self) -> None:
         """Start with an empty history and untested survival estimates; the cost table is kept (for measurements)."""
@@ -98,7 +117,7 @@ class Coordinator:
         state = self._states.pop(request_id, None)
         if state is None:
             return
-        self._take(state, output_token_ids)
+        self._take(request_id, state, output_token_ids)
         if completed and state.drafter is not None:
             state.drafter.finish()
 
@@ -108,6 +127,7 @@ class Coordinator:
         if state is None or state.draft is None or state.drafter is None:
             return
         draft, state.draft = state.draft, None
+        state.was_verified = True
         num_verified = min(num_verified, len(draft.token_ids))
         self.counters.verified(draft.drafters[:num_verified], num_accepted)
         state.drafter.verified(num_verified, num_accepted)
@@ -132,12 +152,10 @@ class Coordinator:
         limit = self.settings.max_concurrent_structs
         for request in requests:
             state = self._states[request.request_id]
-            self._take(state, request.output_token_ids)
-            if request.room <= 0:
-                continue
+            self._take(request.request_id, state, request.output_token_ids)
             if state.settings.num_filler:
-                drafts[request.request_id] = self._filler(request, state.settings.num_filler)
-            if state.drafter is None or not self.enabled:
+                drafts[request.request_id] = self._filler(request.matcher, state.settings.num_filler)
+            if state.drafter is None or not self.enabled or request.room <= 0:
                 continue
             if state.pause:
                 state.pause -= 1
@@ -161,8 +179,11 @@ class Coordinator:
         num_prefill: int,
     ) -> None:
         survivals = [self._calibration.corrected(candidate.draft.survival) for candidate in candidates]
-        admission = self._budget.admit(survivals, num_plain=num_plain, num_prefill=num_prefill)
-        for candidate, num_tokens in zip(candidates, admission.num_tokens, strict=True):
+        if self.verify_all:
+            lengths = [len(candidate.draft.token_ids) for candidate in candidates]
+        else:
+            lengths = self._budget.admit(survivals, num_plain=num_plain, num_prefill=num_prefill).num_tokens
+        for candidate, num_tokens in zip(candidates, lengths, strict=True):
             draft = candidate.draft
             if num_tokens:
                 candidate.state.draft = draft
@@ -171,7 +192,7 @@ class Coordinator:
             else:
                 candidate.drafter.verified(0, 0)
 
-    def _take(self, state: _State, output_token_ids: Sequence[int]) -> None:
+    def _take(self, request_id: str, state: _State, output_token_ids: Sequence[int]) -> None:
         """Hand new output tokens to the drafter and count them."""
         num_tokens = len(output_token_ids)
         num_new = num_tokens - state.num_seen
@@ -180,6 +201,9 @@ class Coordinator:
         if state.num_seen:  # the first token is the prefill's
             self.counters.num_tokens += num_new
             self.counters.num_decode_steps += 1
+            if self.trace is not None and not state.was_verified:
+                self.trace(request_id, (), 0)
+        state.was_verified = False
         if state.drafter is not None:
             if state.draft is not None:  # dropped unread: preempted, or no room in the step
                 state.draft = None
@@ -187,9 +211,9 @@ class Coordinator:
             state.drafter.observe(list(output_token_ids[state.num_seen :]))
         state.num_seen = num_tokens
 
-    def _filler(self, request: Decoding, num_tokens: int) -> list[int]:
-        token = first_legal_token(request.matcher, self._vocab_size)
-        return [token] * min(num_tokens, request.room, self.settings.num_draft_slots) if token is not None else []
+    def _filler(self, matcher: Matcher, num_tokens: int) -> list[int]:
+        token = first_legal_token(matcher, self._vocab_size)
+        return [token] * min(num_tokens, self.settings.num_draft_slots) if token is not None else []
 
 
 _BY_ENGINE: WeakValueDictionary[str, Coordinator] = WeakValueDictionary()

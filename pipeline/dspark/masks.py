@@ -72,9 +72,10 @@ class MaskFiller:
             elif length == 0:
                 chain.matcher.fill_next_token_bitmask(bitmask, chain.first_row)
             else:
-                rows[-1] = -1  # stays so where the last draft token ends the output
                 tokens = np.array([0, *chain.token_ids], dtype=np.int64)
                 chain.matcher.traverse_draft_tree(self._nexts[length], self._no_sibling[: length + 1], tokens, rows)
+                if not rows[-1].any():  # the last draft token ends the output: xgrammar then allows nothing
+                    rows[-1] = -1
 
     def close(self) -> None:
         if self._pool is not None:

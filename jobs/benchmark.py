@@ -1,0 +1,125 @@
+"""Measure decoding: ``python jobs/benchmark.py decode`` (and ``seed``, ``simulate``)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+if __package__ in (None, ""):  # run as a file: the package lies beside this folder
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from jobs.settings import engine_args, read_examples
+from pipeline.errors import PipelineError
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+
+
+class _Group(click.Group):
+    """Errors of the package as one line; exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PipelineError as error:
+            click.echo("error: " + " ".join(str(error).split()), err=True)
+            ctx.exit(EXIT_USAGE)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--verbose", is_flag=True, help="Log what happens.")
+def main(verbose: bool) -> None:
+    """Measure what DSpark brings."""
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
+
+
+@main.command()
+@click.option("--documents", type=click.Path(path_type=Path), help="JSON Lines with text. [default: order samples]")
+@click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
+@click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
+@click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
+@click.option("--in-flight", type=int, multiple=True, default=(1, 4, 16), show_default=True, help="Repeatable.")
+@click.option("--limit", type=int, default=16, show_default=True, metavar="N", help="Only the first N documents.")
+@click.option("--max-tokens", type=int, default=512, show_default=True, help="Longest output.")
+@click.option("--layout", type=click.Choice(["spaced", "indented", "compact"]), default="spaced", show_default=True)
+@click.option("--variant", "variants", type=click.Choice(["plain", "ngram", "off", "dspark"]), multiple=True)
+@click.option("--engine-arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
+@click.option("--format-errors", is_flag=True, help="Also count format errors under each kind of constraint.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="The table as a file.")
+@click.option("--charts", type=click.Path(path_type=Path), metavar="DIR", help="PNG charts.")
+@click.option("--traces", type=click.Path(path_type=Path), metavar="OUT", help="Recorded drafts, for simulate.")
+def decode(json_file: Path | None, markdown: Path | None, **options: Any) -> None:
+    """Plain vLLM, vLLM's ngram and DSpark on the same documents, interleaved."""
+    from pipeline.config import EngineConfig, Example
+    from pipeline.decode_report import markdown as table
+    from pipeline.decode_run import run_decode
+
+    figures = run_decode(
+        engine=EngineConfig(model=options["model"], args=engine_args(options["engine_arg"]) or {}),
+        in_flight=options["in_flight"],
+        documents=options["documents"],
+        schema_spec=options["schema"],
+        examples=[Example.model_validate(example) for example in read_examples(options["examples"]) or ()],
+        layout=options["layout"],
+        limit=options["limit"],
+        max_tokens=options["max_tokens"],
+        count_format_errors=options["format_errors"],
+        charts=options["charts"],
+        traces=options["traces"],
+        say=lambda line: click.echo(line, err=True),
+        **({"variants": options["variants"]} if options["variants"] else {}),
+    )
+    _write(json_file, json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+    _write(markdown, table(figures))
+    click.echo(table(figures))
+
+
+@main.command()
+@click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
+@click.option("--requests", "num_requests", type=int, default=100, show_default=True)
+@click.option("--in-flight", type=int, default=16, show_default=True)
+@click.option("--max-tokens", type=int, default=2048, show_default=True)
+@click.option("--engine-arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+def seed(engine_arg: tuple[str, ...], json_file: Path | None, **options: Any) -> None:
+    """The article's workload: one prompt, 100 requests, 16 in flight, temperature 0.2, with DSpark off and on."""
+    from pipeline.config import EngineConfig
+    from pipeline.seed_benchmark import measure_seed, seed_table
+
+    figures = measure_seed(
+        engine=EngineConfig(model=options["model"], args=engine_args(engine_arg) or {}),
+        num_requests=options["num_requests"],
+        in_flight=options["in_flight"],
+        max_tokens=options["max_tokens"],
+    )
+    _write(json_file, json.dumps(figures, indent=2) + "\n")
+    click.echo(seed_table(figures))
+
+
+@main.command()
+@click.option("--traces", type=click.Path(path_type=Path), required=True, metavar="FILE", help="From decode --traces.")
+@click.option("--in-flight", type=int, multiple=True, default=(1, 4, 16, 64, 256), show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+@click.option("--charts", type=click.Path(path_type=Path), metavar="DIR", help="PNG charts.")
+def simulate(traces: Path, in_flight: tuple[int, ...], json_file: Path | None, charts: Path | None) -> None:
+    """Replay recorded drafts: the measured times again, then an H200-class machine."""
+    from pipeline.simulate_run import run_simulate, simulate_table
+
+    figures = run_simulate(traces, in_flight=in_flight, charts=charts)
+    _write(json_file, json.dumps(figures, indent=2) + "\n")
+    click.echo(simulate_table(figures))
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
