@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,10 +63,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--verbose", is_flag=True, help="Log what happens, with tracebacks.")
 def main(config_file: str | None, dry_run: bool, overwrite: bool, verbose: bool, **options: Any) -> None:
     """Extract one validated record per document with a schema, on Spark and vLLM."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    try:
+    with guarded(verbose=verbose):
         config = _config(config_file, options)
         _check(config)
         if dry_run:
@@ -73,7 +72,17 @@ def main(config_file: str | None, dry_run: bool, overwrite: bool, verbose: bool,
             for line in check_work(config):
                 click.echo(line)
             return
-        _run(config, overwrite=overwrite)
+        run_job(config, overwrite=overwrite)
+
+
+@contextmanager
+def guarded(*, verbose: bool) -> Iterator[None]:
+    """Errors as one line and an exit code; tracebacks only with ``verbose``."""
+    level = logging.INFO if verbose else logging.ERROR
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    try:
+        yield
     except PipelineError as error:
         if verbose:
             logging.getLogger(__name__).exception("the run ended")
@@ -129,14 +138,21 @@ def _check(config: RunConfig) -> None:
         raise ConfigError(f"missing {', '.join(missing)}", hint="see --help for examples")
 
 
-def _run(config: RunConfig, *, overwrite: bool) -> None:
+def run_job(config: RunConfig, *, overwrite: bool = False, retry_reasons: Sequence[str] = ()) -> None:
+    """Run with progress and a table at the end; exits with :data:`EXIT_REJECTS` above the allowed share of rejects."""
     from jobs.terminal import Terminal, summary
     from pipeline.run import done_so_far, run
 
     terminal = Terminal(quiet=config.quiet)
     signal.signal(signal.SIGTERM, _stop)
     try:
-        result = run(config, overwrite=overwrite, say=terminal.say, show=terminal.show if terminal.is_live else None)
+        result = run(
+            config,
+            overwrite=overwrite,
+            retry_reasons=retry_reasons,
+            say=terminal.say,
+            show=terminal.show if terminal.is_live else None,
+        )
     except KeyboardInterrupt:
         terminal.clear()
         done = done_so_far(str(config.output.path))

@@ -66,21 +66,22 @@ def count_plan(plan: DataFrame) -> PlanCounts:
     """
     from pyspark.sql import functions as F
 
-    heads = plan.where(F.col("chunk_index") == 0)
-    twice = heads.groupBy("doc_id").count().where("count > 1").orderBy("doc_id").limit(5).collect()
-    if twice:
-        names = ", ".join(f"{row['doc_id']!r} ({row['count']} times)" for row in twice)
+    by_document = plan.groupBy("doc_id").agg(
+        F.count_if(F.col("chunk_index") == 0).alias("heads"),
+        F.count_if(F.col("key").isNull()).alias("rejected"),
+        F.count_if(F.col("key").isNotNull()).alias("chunks"),
+    )
+    row = by_document.agg(F.sum("heads"), F.sum("rejected"), F.sum("chunks"), F.max("heads")).first()
+    assert row is not None
+    num_documents, num_rejected, num_chunks, most = (int(value or 0) for value in row)
+    if most > 1:
+        twice = by_document.where("heads > 1").orderBy("doc_id").limit(5).collect()
+        names = ", ".join(f"{found['doc_id']!r} ({found['heads']} times)" for found in twice)
         raise InputError(
             f"documents must have ids of their own, but the input repeats {names}",
             hint="remove the duplicates or pass another --id-column",
         )
-    row = plan.agg(
-        F.count_if(F.col("chunk_index") == 0).alias("documents"),
-        F.count_if(F.col("key").isNull()).alias("rejected"),
-        F.count_if(F.col("key").isNotNull()).alias("chunks"),
-    ).first()
-    assert row is not None
-    return PlanCounts(int(row["documents"]), int(row["rejected"]), int(row["chunks"]))
+    return PlanCounts(num_documents, num_rejected, num_chunks)
 
 
 def read_outcomes(spark: SparkSession, journal: Storage) -> DataFrame:

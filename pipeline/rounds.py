@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_FRUITLESS_ROUNDS = 2
+MAX_FRUITLESS_ROUNDS = 5
+"""An engine that dies this often in a row without one good outcome between is broken, whatever it was given."""
+
 _POLL_S = 1.0
 Watch = Callable[[Counts], None]
 
@@ -50,8 +52,8 @@ def extract_pending(
 ) -> RoundsResult:
     """Work until every key of the plan has an outcome in the journal.
 
-    A round that fails because an engine died is followed by another one as long as rounds bring outcomes or new
-    suspects; what the journal holds is not done again.
+    A round that fails because an engine died is followed by another one, until
+    :data:`MAX_FRUITLESS_ROUNDS` rounds in a row brought nothing; what the journal holds is not done again.
 
     Raises:
         EngineError: the engine does not start, or dies without anything getting done.
@@ -61,10 +63,10 @@ def extract_pending(
     run_id = uuid.uuid4().hex[:8]
     journal.delete(PROGRESS)
     num_rounds = fruitless = 0
+    num_good: int | None = None
     while pending.num_keys:
         num_rounds += 1
         round_id = f"{run_id}r{num_rounds}"
-        before = (pending.num_keys, load_suspects(journal))
         try:
             with _watching(journal, watch):
                 _run_round(plan, stage, journal, round_id=round_id, pending=pending, again=again)
@@ -78,7 +80,8 @@ def extract_pending(
             _judge(journal, round_id, failed_partition(error))
             again = None if again is None else frozenset({"*"})  # retried rejects are in the journal now
             pending = count_pending(pending_chunks(plan, read_outcomes(spark, journal), again=None))
-            fruitless = fruitless + 1 if before == (pending.num_keys, load_suspects(journal)) else 0
+            num_before, num_good = num_good, _count_good(read_outcomes(spark, journal))
+            fruitless = fruitless + 1 if num_good == (num_before or 0) else 0
             if fruitless >= MAX_FRUITLESS_ROUNDS:
                 raise fault from None
             logger.warning("round %d ended: %s; %d texts are left", num_rounds, fault, pending.num_keys)
@@ -125,6 +128,11 @@ def _run_round(
     )
     with engine_pool(spark):
         chunks.mapInArrow(extract_function(task), RESULT_COLUMNS).collect()
+
+
+def _count_good(outcomes: DataFrame) -> int:
+    """Outcomes that a living engine gave."""
+    return outcomes.where("json is not null or reason <> 'REFUSED_BY_ENGINE'").count()
 
 
 def _judge(journal: Storage, round_id: str, partition: int | None) -> None:

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config import RunConfig
+from pipeline.compaction import compact
+from pipeline.config import RunConfig, load_config
 from pipeline.errors import ConfigError
 from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.journal import count_outcomes
 from pipeline.manifest import build_manifest, without_secrets
+from pipeline.markers import save_suspects
 from pipeline.metrics import Counts
 from pipeline.plan import (
     PlanCounts,
@@ -134,6 +136,7 @@ class _Run:
         retry = self._stage.config.journal.retry_rejects or bool(retry_reasons)
         again = frozenset(retry_reasons) if retry else None
         with self._timed("compare"):
+            compact(spark, self._journal)
             pending = count_pending(pending_chunks(plan, read_outcomes(spark, self._journal), again=again))
         num_resumed = counts.num_documents - counts.num_rejected - pending.num_documents
         if num_resumed:
@@ -231,6 +234,23 @@ def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> N
                 f"output folder {output.root} holds a run with other settings: {', '.join(changed)}",
                 hint="pass another --output, or --overwrite to replace its results",
             )
+
+
+def load_run(output: str) -> RunConfig:
+    """The settings of the run in a folder.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    known = Storage(output).child(JOURNAL).read(_RUN_FILE)
+    if known is None:
+        raise ConfigError(f"{output} holds no run of this program", hint="pass the --output of an earlier run")
+    return load_config(json.loads(known)["settings"])
+
+
+def forget_suspects(output: str) -> None:
+    """Let documents that killed an engine have another try."""
+    save_suspects(Storage(output).child(JOURNAL), {})
 
 
 def done_so_far(output: str) -> int:

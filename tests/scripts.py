@@ -1,16 +1,19 @@
 """Scripts for the scripted engine; Spark's workers import them by path."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
-from pipeline.errors import EngineError
+from pipeline.errors import EngineError, EngineStartError
 from pipeline.testing import Scripted
 
-PEOPLE_SCHEMA = {
+PEOPLE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": ["integer", "null"]}},
     "required": ["name", "age"],
@@ -34,22 +37,40 @@ def people(text: str, attempt: int) -> str | Scripted:
 def slow_people(text: str, attempt: int) -> Scripted:
     """The same, 5 ms a document."""
     answer = people(text, attempt)
-    assert isinstance(answer, str)
-    return Scripted(answer, delay_s=0.005)
+    return Scripted(answer, delay_s=0.005) if isinstance(answer, str) else answer
+
+
+def shuffled_people(text: str, attempt: int) -> str | Scripted:
+    """People with a date and large numbers; some take more steps than others, so that they overtake one another."""
+    answer = people(text, attempt)
+    if not isinstance(answer, str) or "bad" in text:
+        return answer
+    value = json.loads(answer) | {"born": "1066-10-14", "marks": [2**60 + 1, None]}
+    return Scripted(json.dumps(value), num_steps=1 + len(text) * 7 % 5 + (value["age"] or 0) % 3)
 
 
 def deadly_people(text: str, attempt: int) -> str | Scripted:
-    """``kill`` ends the process, ``crash`` kills the engine; every load of the engine is one line of a file."""
+    """``kill`` ends the process, ``crash`` kills the engine."""
     if "kill" in text:
-        time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGKILL)
     if "crash" in text:
         raise EngineError("the engine died: CUDA error")
     return people(text, attempt)
 
 
+def doomed(text: str, attempt: int) -> str:
+    """The engine dies whatever it is asked."""
+    raise EngineError("the engine died: CUDA error")
+
+
+def unstartable(text: str, attempt: int) -> str:
+    """What a model that does not fit raises."""
+    raise EngineStartError("model 'x' did not load: no memory")
+
+
 def counted_people(text: str, attempt: int) -> str | Scripted:
-    """Appends one byte to the file named by the environment for every request."""
-    with Path(os.environ["COUNT_FILE"]).open("ab") as stream:
+    """``FILE NAME AGE``: appends one byte to the file for every request."""
+    path, _, rest = text.partition(" ")
+    with Path(path).open("ab") as stream:
         stream.write(b".")
-    return people(text, attempt)
+    return people(rest, attempt)

@@ -99,9 +99,7 @@ def _allowed_in_dspark(module: str) -> set[str]:
 def test_only_the_engine_side_imports_vllm(path: Path) -> None:
     module = _module(path)
     if any(name.partition(".")[0] == "vllm" for name in _imports(path)):
-        assert module == "pipeline.engine" or module.startswith("pipeline.dspark.") or module.startswith("jobs."), (
-            module
-        )
+        assert module == "pipeline.engine" or module.startswith(("pipeline.dspark.", "jobs.")), module
 
 
 @pytest.mark.parametrize("path", _files(*PACKAGES, "tests"), ids=_module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def test_every_line_is_read_once_wherever_the_file_is_split(
     path.write_bytes(data.encode())
     size = path.stat().st_size
     edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
-    spans = list(zip(edges, edges[1:], strict=False)) or [(0, size)]
+    spans = list(itertools.pairwise(edges)) or [(0, size)]
     got = [line for start, stop in spans for line in sources._lines(str(path), start, stop)]
     expected = data.encode().split(b"\n")
     assert got == (expected[:-1] if expected[-1] == b"" else expected)

@@ -1,0 +1,47 @@
+"""Do the rejects of a finished run again: ``python jobs/replay_rejects.py OUTPUT --reason TIMEOUT``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+if __package__ in (None, ""):  # run as a file: the package lies beside this folder
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from jobs.extract import guarded, run_job
+from pipeline.data import RejectReason
+from pipeline.errors import ConfigError
+
+_NOT_REPLAYABLE = {RejectReason.EMPTY_INPUT, RejectReason.UNDECODABLE_INPUT, RejectReason.PROFILE_LOSS}
+REASONS = sorted(str(reason) for reason in RejectReason if reason not in _NOT_REPLAYABLE)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.argument("output")
+@click.option("--reason", "reasons", multiple=True, type=click.Choice(REASONS), help="Only these; repeatable.")
+@click.option("--quiet", is_flag=True, help="No progress, no table; errors only.")
+@click.option("--verbose", is_flag=True, help="Log what happens, with tracebacks.")
+def main(output: str, reasons: tuple[str, ...], quiet: bool, verbose: bool) -> None:
+    """Run the rejects of the run in OUTPUT again, with its own settings; all other outcomes stay as they are.
+
+    A document that was rejected for killing the engine gets a clean record first. Rejects whose input is at fault
+    (EMPTY_INPUT, UNDECODABLE_INPUT) change only when the input does.
+    """
+    with guarded(verbose=verbose):
+        from pipeline.run import forget_suspects, load_run
+
+        config = load_run(output)
+        if config.input.path is None:
+            raise ConfigError(
+                f"the run in {output} was started from Python", hint="call pipeline.extract with retry_rejects=True"
+            )
+        if not reasons or str(RejectReason.REFUSED_BY_ENGINE) in reasons:
+            forget_suspects(output)
+        wanted = reasons or tuple(REASONS)
+        run_job(config.model_copy(update={"quiet": quiet}), retry_reasons=wanted)
+
+
+if __name__ == "__main__":
+    main()
