@@ -19,6 +19,11 @@ MAX_ALTERNATIVES = 128
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 _LARGER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _SMALLER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+ANNOTATIONS = {
+    "$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
+    "readOnly", "writeOnly", "contentMediaType", "contentSchema", "discriminator", "$vocabulary",
+}  # fmt: skip
+"""Keywords that allow and forbid nothing; without them equal parts of a schema are seen to be equal."""
 _IN_PLACE = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas")
 
 
@@ -35,7 +40,7 @@ class Expander:
             return [{}] if node else []
         if depth > 64:
             return [{}]
-        found = [{key: value for key, value in node.items() if key not in _IN_PLACE}]
+        found = [{key: value for key, value in node.items() if key not in _IN_PLACE and key not in ANNOTATIONS}]
         for part in self._parts(node):
             options = [option for child in part for option in self.alternatives(child, depth + 1)]
             options = _unique(options)
@@ -66,15 +71,15 @@ class Expander:
         """``unevaluatedProperties`` of one alternative: what other parts of the node may evaluate stays allowed."""
         if "additionalProperties" in option or ("$ref" in node and target_of(node) is None):
             return option
-        others: dict[str, Any] = {}
-        patterns: dict[str, Any] = {}
+        others: dict[str, Any] = dict(option.get("properties") or {})
+        patterns: dict[str, Any] = dict(option.get("patternProperties") or {})
         for part in _in_place(self.root, node):
             if "additionalProperties" in part or "unevaluatedProperties" in part:
                 return option  # some part may evaluate every property
-            others.update(dict.fromkeys(part.get("properties") or {}, True))
-            patterns.update(dict.fromkeys(part.get("patternProperties") or {}, True))
-        others.update(option.get("properties") or {})
-        patterns.update(option.get("patternProperties") or {})
+            for name in part.get("properties") or {}:
+                others.setdefault(name, True)
+            for pattern in part.get("patternProperties") or {}:
+                patterns.setdefault(pattern, True)
         closed = {**option, "properties": others, "additionalProperties": node["unevaluatedProperties"]}
         if patterns:
             closed["patternProperties"] = patterns

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pipeline.alternatives import ANNOTATIONS
 from pipeline.patterns import pattern_ebnf
 from pipeline.scalar_shapes import FORMATS, MAX_COUNTED_CHARS
 from pipeline.shape_builder import MAX_COUNTED_ITEMS
@@ -26,10 +27,6 @@ class Keyword:
     note: str = ""
 
 
-_ANNOTATIONS = {
-    "$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
-    "readOnly", "writeOnly", "contentMediaType", "contentSchema", "contentEncoding", "discriminator", "$vocabulary",
-}  # fmt: skip
 _ALWAYS: dict[str, tuple[By, str]] = {
     "type": ("grammar", ""),
     "enum": ("grammar", ""),
@@ -71,7 +68,7 @@ def classify(json_schema: Mapping[str, Any], dropped: set[str]) -> tuple[Keyword
         if not isinstance(node, Mapping):
             continue
         for keyword in node:
-            if keyword in _ANNOTATIONS:
+            if keyword in ANNOTATIONS or keyword == "contentEncoding":
                 continue
             by, note = judge(node, keyword, dropped)
             found.append(Keyword(pointer(path), keyword, by, note))

@@ -8,60 +8,71 @@ from typing import Any
 
 from pipeline.alternatives import Expander, Node, literal_lists, same, types_of
 from pipeline.schema import Schema
-from pipeline.strict_json import dumps
+from pipeline.shape_builder import is_free
+from pipeline.strict_json import dumps, whole_numbers
 
 
 def render(schema: Schema, value: Any, *, layout: str = "spaced") -> str:
-    """The text that the grammar of ``layout`` takes for a valid value."""
-    return write(in_order(schema.json_schema, value), layout=layout)
+    """The text that the grammar of ``layout`` (spaced, indented, compact) takes for a valid value."""
+    separators = (",", ":") if layout == "compact" else (", ", ": ")
+    writer = _Writer(Expander(schema.json_schema), separators)
+    return writer.write(schema.json_schema, value, 0 if layout == "indented" else None, ())
 
 
-def write(value: Any, *, layout: str = "spaced") -> str:
-    """A value in a layout (spaced, indented, compact), keys as they stand."""
-    if layout == "indented":
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    return dumps(value, separators=(",", ":") if layout == "compact" else (", ", ": "))
-
-
-def in_order(json_schema: Mapping[str, Any], value: Any) -> Any:
-    """A copy with the keys of every object in the order in which the schema declares them, undeclared ones last."""
-    return _Order(Expander(json_schema)).of(json_schema, value)
-
-
-class _Order:
-    def __init__(self, expander: Expander) -> None:
+class _Writer:
+    def __init__(self, expander: Expander, separators: tuple[str, str]) -> None:
         self._expander = expander
+        self._separators = separators
 
-    def of(self, node: Any, value: Any) -> Any:
-        if not isinstance(value, dict | list):
-            return value
-        option = self._best(node, value)
+    def write(self, node: Any, value: Any, level: int | None, trail: tuple[str, ...]) -> str:
+        """``level`` is the indentation, None on one line: so are free values and schemas inside themselves."""
+        options = self._expander.alternatives(node)
+        key = dumps(options)
+        if key in trail or any(is_free(option) for option in options):
+            level = None
+        option = self._best(options, value)
         for constant in (candidate for values in literal_lists(option) for candidate in values):
             if same(constant, value):
-                return constant
+                return dumps(whole_numbers(constant), separators=self._separators)
+        if isinstance(value, dict):
+            return self._object(option, value, level, (*trail, key))
         if isinstance(value, list):
             prefix = option.get("prefixItems") or []
-            rest = option.get("items", True)
-            return [self.of(prefix[i] if i < len(prefix) else rest, item) for i, item in enumerate(value)]
+            schemas = [prefix[i] if i < len(prefix) else option.get("items", True) for i in range(len(value))]
+            inner = None if level is None else level + 1
+            parts = [self.write(child, item, inner, (*trail, key)) for child, item in zip(schemas, value, strict=True)]
+            return self._join("[", parts, "]", level)
+        return dumps(value)
+
+    def _object(self, option: Node, value: Mapping[str, Any], level: int | None, trail: tuple[str, ...]) -> str:
         properties = option.get("properties") or {}
         names = list(dict.fromkeys([*properties, *(option.get("required") or [])]))
-        keys = [name for name in names if name in value] + [key for key in value if key not in names]
-        return {key: self.of(properties.get(key, option.get("additionalProperties", True)), value[key]) for key in keys}
+        inner = None if level is None else level + 1
+        parts = []
+        for key in [name for name in names if name in value] + [key for key in value if key not in names]:
+            child = properties.get(key, option.get("additionalProperties", True))
+            text = self.write(child, value[key], inner, trail)
+            parts.append(json.dumps(key, ensure_ascii=False) + self._separators[1] + text)
+        return self._join("{", parts, "}", level)
 
-    def _best(self, node: Any, value: Any) -> Node:
+    def _join(self, opening: str, parts: list[str], closing: str, level: int | None) -> str:
+        if level is None or not parts:
+            return opening + self._separators[0].join(parts) + closing
+        line = "\n" + "  " * (level + 1)
+        return opening + line + ("," + line).join(parts) + "\n" + "  " * level + closing
+
+    def _best(self, options: list[Node], value: Any) -> Node:
         """The alternative that the value fits, judged by type, constants and keys."""
-        kind = "object" if isinstance(value, dict) else "array"
-        options = [option for option in self._expander.alternatives(node) if kind in types_of(option)]
-        return max(options, key=lambda option: self._fit(option, value), default={})
+        kind = _type_name(value)
+        fitting = [o for o in options if kind in types_of(o) or (kind == "number" and "integer" in types_of(o))]
+        return max(fitting, key=lambda option: self._fit(option, value), default={})
 
     def _fit(self, option: Node, value: Any) -> tuple[int, ...]:
         if not isinstance(value, dict):
-            return (0,)
+            lists = literal_lists(option)
+            return (1 if any(same(value, c) for values in lists for c in values) else 0 if not lists else -1,)
         properties = option.get("properties") or {}
-        wrong = 0
-        for name, child in properties.items():
-            if name in value and not self._may_be(child, value[name]):
-                wrong += 1
+        wrong = sum(name in value and not self._may_be(child, value[name]) for name, child in properties.items())
         missing = sum(name not in value for name in option.get("required") or [])
         unknown = sum(name not in properties for name in value)
         return -wrong, -missing, -unknown

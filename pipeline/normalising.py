@@ -47,7 +47,7 @@ def _walk(type_: FieldType, value: Any, path: Path, fail: Callable[[Path, str, s
 def _number(type_: FieldType, value: Any, path: Path, fail: Callable[[Path, str, str], None]) -> Any:
     if type_.kind == "decimal":
         return _decimal(type_, value, path, fail)
-    if not isinstance(value, int) and abs(value) < 1e300 and value == int(value) and type_.integral:
+    if type_.integral and not isinstance(value, int) and value == int(value):
         value = int(value)
     if type_.kind == "integer" and isinstance(value, int):
         low, high = -(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1

@@ -14,13 +14,13 @@ from pipeline.errors import SchemaError
 from pipeline.patterns import pattern_ebnf
 from pipeline.scalar_shapes import number_shape, text_shape
 from pipeline.shapes import AnyValue, Choice, Constants, Fraction, Items, Members, Shape, Text, Whole
-from pipeline.strict_json import dumps
+from pipeline.strict_json import dumps, whole_numbers
 
 MAX_COUNTED_ITEMS = 1000
 _CONSTRAINTS = (
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern", "format",
-    "items", "prefixItems", "minItems", "maxItems", "properties", "patternProperties", "additionalProperties",
-    "propertyNames", "required", "maxProperties", "x-arrow",
+    "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+    "pattern", "format", "items", "prefixItems", "minItems", "maxItems", "properties", "patternProperties",
+    "additionalProperties", "propertyNames", "required", "maxProperties", "x-arrow",
 )  # fmt: skip
 
 
@@ -64,9 +64,9 @@ class _Builder:
         lists = literal_lists(node)
         kinds = types_of(node)
         if lists:
-            texts = [dumps(_plain(value)) for value in lists[0] if _has_type(value, kinds)]
+            texts = [dumps(whole_numbers(value)) for value in lists[0] if _has_type(value, kinds)]
             return [Constants(tuple(texts))] if texts else []
-        if "type" not in node and not _constrains(node):
+        if is_free(node):
             return [AnyValue()]
         return [self._shape(node, kind) for kind in kinds]
 
@@ -171,17 +171,9 @@ def _without(shape: Shape, alive: set[int]) -> Shape:
     return shape
 
 
-def _constrains(node: Node) -> bool:
-    return any(keyword in node for keyword in _CONSTRAINTS)
-
-
-def _plain(value: Any) -> Any:
-    """A constant with whole numbers as integers: ``2.0`` and ``2`` are the same value."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+def is_free(node: Node) -> bool:
+    """Whether any JSON value may be written (validation may still refuse some)."""
+    return "type" not in node and not any(keyword in node for keyword in _CONSTRAINTS)
 
 
 def _has_type(value: Any, kinds: list[str]) -> bool:

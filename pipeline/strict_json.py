@@ -78,6 +78,15 @@ def _write(value: Any, parts: list[str], separators: tuple[str, str]) -> None:
         parts.append(json.dumps(value, allow_nan=False))
 
 
+def whole_numbers(value: Any) -> Any:
+    """A copy with whole floats as integers: ``2.0`` and ``2`` are the same value, and ``2`` is how it is written."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: whole_numbers(item) for key, item in value.items()}
+    return [whole_numbers(item) for item in value] if isinstance(value, list) else value
+
+
 def decimal_text(value: Decimal) -> str:
     """All digits without exponent where that stays short (every parser reads it), else Decimal's own form."""
     exponent = value.as_tuple().exponent

@@ -8,7 +8,10 @@ _INTEGER: dict[str, Any] = {"$schema": _DRAFT, "type": "integer"}
 
 REMOTES: dict[str, dict[str, Any]] = {
     _BASE + "integer.json": _INTEGER,
-    _BASE + "subSchemas.json": {"$schema": _DRAFT, "$defs": {"integer": {"type": "integer"}, "refToInteger": {"$ref": "#/$defs/integer"}}},
+    _BASE + "subSchemas.json": {
+        "$schema": _DRAFT,
+        "$defs": {"integer": {"type": "integer"}, "refToInteger": {"$ref": "#/$defs/integer"}},
+    },
     _BASE + "locationIndependentIdentifier.json": {
         "$schema": _DRAFT,
         "$defs": {"refToInteger": {"$ref": "#foo"}, "A": {"$anchor": "foo", "type": "integer"}},
@@ -27,7 +30,7 @@ REMOTES: dict[str, dict[str, Any]] = {
         "$defs": {"inner": {"properties": {"bar": {"type": "string"}}}},
         "$ref": "#/$defs/inner",
     },
-    _BASE + "nested/foo-ref-string.json": {"$schema": _DRAFT, "type": "object", "properties": {"foo": {"$ref": "string.json"}}},
+    _BASE + "nested/foo-ref-string.json": {"type": "object", "properties": {"foo": {"$ref": "string.json"}}},
     _BASE + "nested/string.json": {"$schema": _DRAFT, "type": "string"},
     _BASE + "different-id-ref-string.json": {
         "$schema": _DRAFT,

@@ -53,6 +53,8 @@ def test_an_integer_range_takes_exactly_its_integers(low: int | None, high: int 
     edges = [bound + step for bound in (low, high) if bound is not None for step in (-1, 0, 1)]
     for number in [*numbers, *edges, 0, 1, -1]:
         if len(str(abs(number))) <= 19:
-            assert accepts(grammar, str(number)) == ((low is None or number >= low) and (high is None or number <= high))
+            assert accepts(grammar, str(number)) == (
+                (low is None or number >= low) and (high is None or number <= high)
+            )
     for wrong in ("", "-", "01", "-01", "1.0", "1e3", "+1"):
         assert not accepts(grammar, wrong)
