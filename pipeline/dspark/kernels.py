@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -25,12 +26,22 @@ Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint32]
 
 
+def _hide_library() -> None:
+    """vLLM's CPU worker asks every value of every module for its ``__dict__``; llvmlite's library answers with a C
+    function of that name, on which the worker fails to start (seen with vLLM 0.32, llvmlite 0.47)."""
+    with suppress(ImportError, AttributeError):
+        from llvmlite.binding import ffi
+
+        ffi.lib._fntab.setdefault("__dict__", {})
+
+
 def _compiled(function: _F) -> _F:
     try:
         import numba
     except ImportError:
         _logger.warning("numba is missing: drafting is slow")
         return function
+    _hide_library()
     try:
         compiled: _F = numba.njit(cache=True, nogil=True, fastmath=True)(function)
     except RuntimeError:  # no folder to keep compiled code in
@@ -59,7 +70,9 @@ def sum_features(values: Floats, features: Hashes, salt: int, first: int, last: 
 
 
 @_compiled
-def step_column(values: Floats, squares: Floats, features: Hashes, salt: int, column: int, slope: float, rate: float) -> None:
+def step_column(
+    values: Floats, squares: Floats, features: Hashes, salt: int, column: int, slope: float, rate: float
+) -> None:
     """One AdaGrad step of the weights of one column."""
     for row in range(features.shape[0]):
         _step(values, squares, _at(features[row, column], salt), slope, rate)
@@ -73,7 +86,17 @@ def sides(words: Hashes, start: int, word: int) -> int:
 
 
 @_compiled
-def stop_chances(values: Floats, features: Hashes, words: Hashes, num_common: int, common: int, salt: int, start: int, first: int, out: Floats) -> None:
+def stop_chances(
+    values: Floats,
+    features: Hashes,
+    words: Hashes,
+    num_common: int,
+    common: int,
+    salt: int,
+    start: int,
+    first: int,
+    out: Floats,
+) -> None:
     """Write the chances that a value from word `start` stops after word first, first + 1, ..."""
     for row in range(out.shape[0]):
         word = first + row
@@ -118,7 +141,9 @@ def distance_class(distance: int) -> int:
 
 
 @_compiled
-def start_scores(values: Floats, static: Floats, used: Floats, end: int, salt: int, before: int, out: Floats) -> tuple[int, float]:
+def start_scores(
+    values: Floats, static: Floats, used: Floats, end: int, salt: int, before: int, out: Floats
+) -> tuple[int, float]:
     """Write the scores of all words to be the start; returns (best word, logarithm of the sum of exponentials)."""
     near = np.zeros(13, dtype=np.float32)
     for number in range(13):
@@ -138,7 +163,16 @@ def start_scores(values: Floats, static: Floats, used: Floats, end: int, salt: i
 
 @_compiled
 def step_start(
-    values: Floats, squares: Floats, features: Hashes, word: int, end: int, used: float, salt: int, before: int, slope: float, rate: float
+    values: Floats,
+    squares: Floats,
+    features: Hashes,
+    word: int,
+    end: int,
+    used: float,
+    salt: int,
+    before: int,
+    slope: float,
+    rate: float,
 ) -> None:
     """One AdaGrad step of all weights that speak for one start."""
     step_column(values, squares, features, salt, word, slope, rate)
