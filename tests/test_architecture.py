@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"engine", "dspark.scheduler", "dspark.proposer"},
     {"storage", "session", "faults", "journal", "markers", "sources", "readers", "writers", "udf"},
     {"plan", "rounds", "compaction"},
-    {"results"},
+    {"results", "report_data"},
     {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},
 ]
 PURE = 2

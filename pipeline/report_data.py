@@ -1,0 +1,142 @@
+"""What a report shows of a run's documents: a sample of outcomes, latencies, progress over time.
+
+Everything is read with a few passes that keep only the smallest hashes: nothing is shuffled as a whole, and what comes
+to the driver is bounded. The sample depends on the documents' keys alone, so a resumed run shows the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pipeline.data import FieldError
+from pipeline.grounding import Grounder
+from pipeline.plan import best_outcomes
+from pipeline.report import TimelinePoint
+from pipeline.report_sample import SampleRecord, SampleReject
+from pipeline.udf.merge import DocumentRecord, DocumentReject, merge_document
+from pipeline.udf.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NUM_RECORDS, NUM_REJECTS, NUM_LATENCIES = 30, 30, 5000
+_MAX_CHUNKS = 40
+_MAX_POINTS = 600
+
+
+class ReportData(TypedDict):
+    """The keyword arguments of :func:`pipeline.report.render_report` that come from documents."""
+
+    records: list[SampleRecord]
+    rejects: list[SampleReject]
+    timeline: list[TimelinePoint]
+    latencies_ms: list[float]
+
+
+def collect_report_data(plan: DataFrame, outcomes: DataFrame, stage: Stage, *, since_s: float) -> ReportData:
+    """Sample a run whose outcomes are all in the journal; ``plan`` and ``outcomes`` as in :mod:`pipeline.plan`.
+
+    ``since_s`` (seconds since the epoch) is when the run began: outcomes before it are not on its timeline.
+    """
+    records, rejects = _sample(plan, outcomes, stage)
+    return ReportData(
+        records=records, rejects=rejects, timeline=_timeline(outcomes, since_s), latencies_ms=_latencies(outcomes)
+    )
+
+
+def document_text(chunks: Sequence[Mapping[str, Any]]) -> str:
+    """A document's text out of its chunks (``text, char_start, char_end``), with every offset as it was.
+
+    A chunk's text ends with its span. White space that was left out between spans becomes blanks.
+    """
+    text = ""
+    for chunk in sorted(chunks, key=lambda chunk: chunk["char_start"]):
+        start, end = chunk["char_start"], chunk["char_end"]
+        span = chunk["text"][len(chunk["text"]) - (end - start) :]
+        text += " " * (start - len(text))
+        text += span[len(text) - start :]
+    return text
+
+
+def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[SampleRecord], list[SampleReject]]:
+    from pyspark.sql import functions as F
+
+    by_hash = F.xxhash64("key")
+    good = outcomes.where(F.col("json").isNotNull()).select("key").orderBy(by_hash).limit(NUM_RECORDS)
+    bad = outcomes.where(F.col("json").isNull()).select("key").orderBy(by_hash).limit(NUM_REJECTS)
+    keys = sorted({row["key"] for row in good.union(bad).collect()})
+    small = F.col("num_chunks") <= _MAX_CHUNKS
+    wanted = plan.where(small & F.col("key").isin(keys)).groupBy("key").agg(F.min("doc_id").alias("doc_id"))
+    unread = plan.where(F.col("key").isNull()).select("doc_id").orderBy(F.xxhash64("doc_id")).limit(NUM_REJECTS)
+    ids = {row["doc_id"] for row in wanted.collect()} | {row["doc_id"] for row in unread.collect()}
+    chunks = [row.asDict() for row in plan.where(F.col("doc_id").isin(sorted(ids))).collect()]
+    found = _outcomes_of({chunk["key"] for chunk in chunks if chunk["key"]}, outcomes)
+    documents: dict[str, list[dict[str, Any]]] = {}
+    for chunk in chunks:
+        documents.setdefault(chunk["doc_id"], []).append(chunk | {"outcome": found.get(chunk["key"])})
+    records: list[SampleRecord] = []
+    rejects: list[SampleReject] = []
+    for doc_id in sorted(documents):
+        parts = documents[doc_id]
+        outcome = merge_document({"doc_id": doc_id, "chunks": parts}, stage)
+        text = document_text([part for part in parts if part["text"] is not None])
+        if isinstance(outcome, DocumentRecord) and len(records) < NUM_RECORDS:
+            spans = Grounder(text).ground(outcome.value)
+            records.append(SampleRecord(doc_id, text, outcome.value, spans, attempts=outcome.meta["attempts"]))
+        elif isinstance(outcome, DocumentReject) and len(rejects) < NUM_REJECTS:
+            rejects.append(_reject(outcome, text))
+    return records, rejects
+
+
+def _outcomes_of(keys: set[str], outcomes: DataFrame) -> dict[str, dict[str, Any]]:
+    from pyspark.sql import functions as F
+
+    if not keys:
+        return {}
+    rows = best_outcomes(outcomes.where(F.col("key").isin(sorted(keys)))).collect()
+    return {row["key"]: row["outcome"].asDict(recursive=True) for row in rows}
+
+
+def _reject(reject: DocumentReject, text: str) -> SampleReject:
+    row = reject.row
+    errors = [FieldError(**error) for error in json.loads(row["errors"] or "[]")]
+    return SampleReject(reject.doc_id, row["reason"], row["detail"], row["raw_output"], errors, text or None)
+
+
+def _timeline(outcomes: DataFrame, since_s: float) -> list[TimelinePoint]:
+    """Sums up to each of at most 600 moments."""
+    from pyspark.sql import functions as F
+
+    width_s = max(1, round((time.time() - since_s) / _MAX_POINTS))
+    tokens = _sum_of_attempts("prompt_tokens") + _sum_of_attempts("output_tokens")
+    at_s = F.col("finished_at").cast("double") - since_s
+    rows = (
+        outcomes.where(at_s >= 0)
+        .groupBy(F.floor(at_s / width_s).alias("bin"))
+        .agg(F.count("*").alias("documents"), F.sum(tokens).alias("tokens"))
+        .orderBy("bin")
+        .collect()
+    )
+    points, documents, total = [], 0, 0
+    for row in rows:
+        documents, total = documents + row["documents"], total + int(row["tokens"] or 0)
+        points.append(TimelinePoint((row["bin"] + 1.0) * width_s, documents, total))
+    return [TimelinePoint(rows[0]["bin"] * float(width_s), 0, 0), *points] if rows else []
+
+
+def _latencies(outcomes: DataFrame) -> list[float]:
+    from pyspark.sql import functions as F
+
+    spent = outcomes.select("key", _sum_of_attempts("latency_ms").alias("ms")).where("ms > 0")
+    return [float(row["ms"]) for row in spent.orderBy(F.xxhash64("key")).limit(NUM_LATENCIES).collect()]
+
+
+def _sum_of_attempts(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.aggregate(
+        F.col("attempts"), F.lit(0.0), lambda total, attempt: total + F.coalesce(attempt[name], F.lit(0))
+    )

@@ -1,0 +1,85 @@
+"""Report data: a sample with the documents' own text, on a real local Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from pipeline.chunking import split_document
+from pipeline.config import load_config
+from pipeline.data import Document
+from pipeline.plan import count_pending, pending_chunks, read_outcomes, write_plan
+from pipeline.report import render_report
+from pipeline.report_data import collect_report_data, document_text
+from pipeline.rounds import extract_pending
+from pipeline.schema import load_schema
+from pipeline.storage import Storage
+from pipeline.udf.arrow import DOCUMENT_COLUMNS
+from pipeline.udf.stage import build_stage
+from tests.scripts import PEOPLE_SCHEMA
+
+
+class CharTokenizer:
+    def count(self, text: str, /) -> int:
+        return len(text)
+
+
+@given(
+    text=st.text(alphabet=st.sampled_from(list("ab .\n\t|1，。")), max_size=600),
+    max_tokens=st.integers(20, 90),
+    overlap=st.integers(0, 19),
+    repeat=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_text_is_put_together_from_its_chunks(text: str, max_tokens: int, overlap: int, repeat: bool) -> None:
+    chunks = split_document(
+        Document("d", text), tokenizer=CharTokenizer(), max_tokens=max_tokens, overlap_tokens=overlap,
+        repeat_preamble=repeat, key_for=str,
+    )  # fmt: skip
+    rows = [{"text": c.text, "char_start": c.char_start, "char_end": c.char_end} for c in reversed(chunks)]
+    again = document_text(rows)
+    assert len(again) <= len(text)
+    assert [(i, c) for i, c in enumerate(again) if not c.isspace()] == [
+        (i, c) for i, c in enumerate(text) if not c.isspace()
+    ]
+
+
+@pytest.mark.spark
+def test_a_run_is_sampled_with_texts_spans_and_times(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {f"p{i:03}": f"Person{i} {i}" for i in range(60)}
+    texts |= {"wrong": "bad", "long": "Lena 44. " + "lorem ipsum dolor sit. " * 120}
+    rows = [(i, name, text, {}, None, None) for i, (name, text) in enumerate(texts.items())]
+    rows.append((99, "latin", None, {}, "UNDECODABLE_INPUT", "not UTF-8 text"))  # type: ignore[arg-type]
+    documents = spark.createDataFrame(rows, DOCUMENT_COLUMNS)
+    config = load_config(
+        {"engine": {"kind": "scripted", "script": "tests.scripts:people"}, "output": {"path": str(tmp_path)},
+         "chunking": {"max_tokens": 600}}
+    )  # fmt: skip
+    stage = build_stage(config, schema=load_schema(PEOPLE_SCHEMA))
+    journal = Storage(str(tmp_path)).child("_journal")
+    since = time.time()
+    plan = write_plan(documents, stage, journal, folder="plan/x")
+    extract_pending(plan, stage, journal, pending=count_pending(pending_chunks(plan, read_outcomes(spark, journal))))
+    data = collect_report_data(plan, read_outcomes(spark, journal), stage, since_s=since)
+    assert 20 <= len(data["records"]) <= 30
+    for record in data["records"]:
+        assert record.text.rstrip() == texts[record.doc_id].rstrip()
+        for span in record.spans:
+            if span.kind == "exact":
+                assert record.text[span.start : span.end] == str(record.value[span.path[1:]])
+    assert {reject.doc_id: reject.reason for reject in data["rejects"]} == {
+        "wrong": "SCHEMA_MISMATCH", "latin": "UNDECODABLE_INPUT"
+    }  # fmt: skip
+    wrong = next(reject for reject in data["rejects"] if reject.doc_id == "wrong")
+    assert wrong.raw_output == '{"name": 3}'
+    assert "age" in wrong.errors[0].message
+    assert data["timeline"][-1].num_documents >= 62
+    assert data["timeline"][-1].num_tokens > 0
+    assert len(data["latencies_ms"]) >= 62
+    page = render_report({"documents": 63}, **data)
+    assert "Person" in page
