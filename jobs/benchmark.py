@@ -122,4 +122,8 @@ def _write(path: Path | None, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if {"decode", "seed"} & set(sys.argv):
+        from pipeline.preload import restart_with_preload
+
+        restart_with_preload()
     main()

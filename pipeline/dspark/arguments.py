@@ -12,9 +12,6 @@ SCHEDULER = "pipeline.dspark.scheduler.DSparkScheduler"
 NUM_DRAFT_SLOTS = 31
 """Longest draft of one request. With the token before it that makes 32, which CUDA graphs are captured for anyway."""
 
-NUM_TRAINED_DRAFT_SLOTS = 5
-"""Block length of DeepSeek's published DSpark heads (one anchor and five drafts)."""
-
 _KEY = "dspark"
 
 
@@ -78,12 +75,10 @@ def engine_arguments(
     if draft_model:
         if device == "cpu":
             raise ValueError("dspark.draft_model needs a GPU: vLLM's trained DSpark does not run on the CPU")
-        speculative: dict[str, Any] = {
-            "method": "dspark",
-            "num_speculative_tokens": num_draft_slots or NUM_TRAINED_DRAFT_SLOTS,
-        }
-        if draft_model != model:  # without it vLLM takes the head from the target's checkpoint
-            speculative["model"] = draft_model
+        # The block length comes from the head's own configuration unless it is asked for.
+        speculative: dict[str, Any] = {"method": "dspark", "model": draft_model}
+        if num_draft_slots is not None:
+            speculative["num_speculative_tokens"] = num_draft_slots
         return {"speculative_config": speculative}
     slots = num_draft_slots or NUM_DRAFT_SLOTS
     chosen = {name: settings[name] for name in SchedulerSettings.__slots__ if settings.get(name) is not None}

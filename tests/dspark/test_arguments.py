@@ -36,12 +36,7 @@ def test_defaults_are_the_articles() -> None:
 def test_a_draft_model_selects_vllms_own_trained_dspark() -> None:
     settings = {"enabled": True, "draft_model": "org/draft"}
     arguments = engine_arguments(settings, model="org/target", device="cuda")
-    assert arguments == {"speculative_config": {"method": "dspark", "model": "org/draft", "num_speculative_tokens": 5}}
-
-
-def test_a_target_that_carries_its_draft_head_is_not_named_twice() -> None:
-    arguments = engine_arguments({"draft_model": "org/target"}, model="org/target", device="cuda")
-    assert "model" not in arguments["speculative_config"]
+    assert arguments == {"speculative_config": {"method": "dspark", "model": "org/draft"}}
 
 
 def test_a_draft_model_on_a_cpu_is_refused() -> None:
