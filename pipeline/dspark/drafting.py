@@ -9,14 +9,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dspark.composer import Composer, Event, Plan
+from pipeline.dspark.composer import Composer
 from pipeline.dspark.evidence import Evidence
 from pipeline.dspark.learner import Learner
 from pipeline.dspark.memory import Memory
 from pipeline.dspark.path import PathTracker
+from pipeline.dspark.plan import Event, Plan
 from pipeline.dspark.tokens import Tokenizer
 
 _TAIL_TOKENS = 16
+# What is left of a followed draft is used up before a new one is made, if it has so many tokens.
+_ENOUGH_TOKENS = 6
+DRAFTERS = frozenset({"grammar", "structure", "history", "document", "output"})
 
 
 class Matcher(Protocol):
@@ -34,7 +38,8 @@ class Matcher(Protocol):
 class Draft:
     """Draft tokens of one request, all accepted by its matcher, in order.
 
-    `survival[i]` (float32) is the estimated probability that positions 0..i are all accepted; `drafters[i]` names what proposed position i.
+    `survival[i]` (float32) is the estimated probability that positions 0..i are all accepted; `drafters[i]` names what
+    proposed position i.
     """
 
     token_ids: list[int]
@@ -44,6 +49,14 @@ class Draft:
     def __len__(self) -> int:
         return len(self.token_ids)
 
+    def __getitem__(self, part: slice) -> Draft:
+        return Draft(self.token_ids[part], self.survival[part], self.drafters[part])
+
+    def followed_by(self, token_id: int, drafter: str) -> Draft:
+        """The draft with one more, as likely as its last token."""
+        last = self.survival[-1:] if len(self) else np.ones(1, dtype=np.float32)
+        return Draft([*self.token_ids, token_id], np.concatenate([self.survival, last]), [*self.drafters, drafter])
+
 
 class _Grammar:
     """Asks a matcher without moving it."""
@@ -51,22 +64,23 @@ class _Grammar:
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
 
-    def forced_after(self, text: bytes) -> bytes | None:
+    def forced_after(self, text: bytes) -> bytes:
         matcher = self._matcher
         if text:
             matcher = matcher.fork()
             if not matcher.accept_string(text):
-                return None
+                return b""
         try:
             return matcher.find_jump_forward_string().encode()
         except UnicodeDecodeError:  # between the bytes of one character
-            return None
+            return b""
 
 
 class RequestDrafter:
     """Drafts for one request; `memory` is shared by the requests of one schema in this engine.
 
-    `without` silences drafters: grammar, structure, history, document. `min_survival` is where a draft ends at the latest.
+    `without` silences drafters (see DRAFTERS). A draft ends where its survival falls below `min_survival`. With an
+    `eos_token_id` it may end with that token, once the record is complete.
     """
 
     def __init__(
@@ -84,32 +98,46 @@ class RequestDrafter:
         self._eos_token_id = eos_token_id
         self._evidence = Evidence(document, memory)
         self._learner = Learner(self._evidence)
-        self._composer = Composer(self._evidence, memory, min_survival, without)
+        self._composer = Composer(self._evidence, memory, min_survival=min_survival, without=without)
         self._tracker = PathTracker(memory)
         self._tail: list[int] = []
         self._output = bytearray()
+        self._token_bytes = memory.token_bytes
         self._plan = Plan(b"", [], False)
         self._planned_from = 0
-        self._token_bytes = memory.token_bytes
+        # The draft of the plan, of which the first `_num_drafted` tokens have been written since.
+        self._draft = Draft([], np.zeros(0, dtype=np.float32), [])
+        self._num_drafted = 0
 
     def observe(self, token_ids: Sequence[int]) -> None:
         """Take the output tokens appended since the last call (accepted and bonus), in order."""
         if not token_ids:
             return
-        self._tail = [*self._tail, *token_ids][-_TAIL_TOKENS:]
+        self._tail = [*self._tail[-_TAIL_TOKENS:], *token_ids][-_TAIL_TOKENS:]
         data = self._tokenizer.decode_bytes(token_ids)
         self._output += data
         # How many bytes of text make a draft depends on the language and the vocabulary.
         self._token_bytes += 0.02 * (len(data) - len(token_ids) * self._token_bytes)
+        self._follow(list(token_ids))
         self._judge()
         for segment in self._tracker.feed(data):
             self._learner.take(segment)
 
+    def _follow(self, written: list[int]) -> None:
+        """Keep the rest of the draft where the model wrote its start, forget it otherwise."""
+        expected = self._draft.token_ids[self._num_drafted :]
+        if written == expected[: len(written)]:
+            self._num_drafted += len(written)
+        elif expected:
+            self._memory.spellings.learn(expected, written, self._tokenizer)
+            self._draft, self._num_drafted = self._draft[:0], 0
+
     def _judge(self) -> None:
         """Compare the plan with what was written since; claims that are decided teach the estimates."""
-        plan, written = self._plan, self._output[self._planned_from :]
+        plan = self._plan
         if not plan.events:
             return
+        written = self._output[self._planned_from :]
         agreed = _common(plan.text, written)
         differs = agreed < min(len(written), len(plan.text))
         learn = self._memory.estimates.learn
@@ -120,27 +148,37 @@ class RequestDrafter:
                     learn(event.drafter, event.path, event.claimed, True)
             elif differs and event.offset <= agreed:
                 learn(event.drafter, event.path, event.claimed, False)
-            else:
+            elif not differs:
                 left.append(event)
-        self._plan = Plan(plan.text, [] if differs else left, plan.complete)
+        self._plan = Plan(plan.text, left, plan.complete)
 
     def propose(self, matcher: Matcher, max_tokens: int) -> Draft:
-        """Draft at most `max_tokens` tokens after all observed ones; `matcher` stands there and is left as it was."""
-        plan = self._composer.compose(
-            self._tracker, self._learner.situation, self._output, _Grammar(matcher), int(max_tokens * self._token_bytes) + 1
-        )
-        self._plan, self._planned_from = plan, len(self._output)
-        ids = self._tokenizer.encode_after(self._tail, plan.text)[:max_tokens] if plan.text else []
-        accepted = 0
-        for token_id in ids:
-            if not matcher.accept_token(token_id):
-                break
-            accepted += 1
-        if accepted:
-            matcher.rollback(accepted)
-        return self._draft(ids[:accepted], plan.events)
+        """Draft at most `max_tokens` tokens after all observed ones; `matcher` stands there and is left as it was.
 
-    def _draft(self, ids: list[int], events: list[Event]) -> Draft:
+        What is left of an earlier draft that the model has followed so far is the next draft at no cost.
+        """
+        done = self._num_drafted
+        if 0 < done < len(self._draft) and len(self._draft) - done >= min(max_tokens, _ENOUGH_TOKENS):
+            rest = self._draft[done : done + max_tokens]
+            return Draft(rest.token_ids, rest.survival / max(float(self._draft.survival[done - 1]), 1e-6), rest.drafters)
+        limit = int(max_tokens * self._token_bytes) + 1
+        plan = self._composer.compose(
+            self._tracker, self._learner.situation, output=self._output, oracle=_Grammar(matcher), limit=limit
+        )
+        self._plan, self._planned_from, self._num_drafted = plan, len(self._output), 0
+        ids = self._tokenizer.encode_after(self._tail, plan.text) if plan.text else []
+        ids = self._memory.spellings.respell(ids)[:max_tokens]
+        legal = _num_legal(matcher, ids)
+        drafted = self._assess(ids[:legal], plan.events)
+        if plan.complete and legal == len(ids) < max_tokens and self._eos_token_id is not None:
+            trial = matcher.fork()
+            if all(trial.accept_token(token_id) for token_id in ids) and trial.accept_token(self._eos_token_id):
+                drafted = drafted.followed_by(self._eos_token_id, "grammar")
+        self._draft = drafted
+        return drafted
+
+    def _assess(self, ids: list[int], events: list[Event]) -> Draft:
+        """The draft of these ids: a token survives when all claims made before its end come true."""
         survival: list[float] = []
         drafters: list[str] = []
         running, at, end, name = 1.0, 0, 0, "grammar"
@@ -159,19 +197,32 @@ class RequestDrafter:
         return Draft(ids, np.array(survival, dtype=np.float32), drafters)
 
     def verified(self, num_verified: int, num_accepted: int) -> None:
-        """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted."""
+        """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted.
+
+        The acceptance estimates learn from the text itself in `observe`: it also decides claims beyond what was verified.
+        """
 
     def finish(self) -> None:
-        """The record is complete: learn from it."""
+        """The record is complete; its values have been learned one by one as they were written."""
         self._memory.num_records += 1
         self._memory.token_bytes = self._token_bytes
 
 
-def _common(a: bytes | bytearray, b: bytes | bytearray) -> int:
+def _num_legal(matcher: Matcher, ids: list[int]) -> int:
+    """How many of the first ids the grammar accepts; the matcher is back where it was."""
+    accepted = 0
+    for token_id in ids:
+        if not matcher.accept_token(token_id):
+            break
+        accepted += 1
+    if accepted:
+        matcher.rollback(accepted)
+    return accepted
+
+
+def _common(a: bytes, b: bytearray) -> int:
+    """Length of the common start."""
     size = min(len(a), len(b))
     if a[:size] == b[:size]:
         return size
-    for index in range(size):
-        if a[index] != b[index]:
-            return index
-    return size
+    return next(index for index in range(size) if a[index] != b[index])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.dspark.estimates import Estimates
+from pipeline.dspark.spellings import Spellings
 from pipeline.dspark.weights import Floats, Hashes, Weights, salt_of
 
 MAX_NODES = 2048
@@ -115,6 +116,7 @@ class Memory:
         self.num_nodes = 1
         self.num_records = 0
         self.token_bytes = 4.0
+        self.spellings = Spellings()
 
     def child(self, node: Node, key: bytes) -> Node:
         """The node of `key` below `node`; beyond MAX_NODES all new keys of a node share one."""

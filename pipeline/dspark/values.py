@@ -1,0 +1,199 @@
+"""One value in text space: a literal of the history, a rendering of the document, or a copy up to where it stops."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.dspark.evidence import Evidence, escape, unescape
+from pipeline.dspark.memory import Node
+from pipeline.dspark.plan import Sketch
+from pipeline.dspark.situation import Situation
+
+_STOP = 0.5
+_SURE = 0.6
+_MAX_PLACES = 32
+_SUFFIXES = (24, 12, 6, 3)
+_MAX_REPEATED = 64
+# A copy without claims in between is at most this long; a stop less likely than this is no claim of its own.
+_LONG = 48
+_UNLIKELY = 0.03
+_PLAIN = frozenset({b"", b" "})
+_KNOWN = frozenset({"literal", "repeat"})
+_QUOTE = 0x22
+
+
+class Written(NamedTuple):
+    """A value so far; `end` is the word after it in the document, `closed` whether all of it is written."""
+
+    text: bytes
+    end: int | None
+    closed: bool
+
+
+class _Guess(NamedTuple):
+    """A whole value with its joint probability."""
+
+    weight: float
+    text: bytes
+    drafter: str
+    end: int | None
+
+
+class ValueWriter:
+    """Writes values into sketches for one document; drafters named in `without` stay silent."""
+
+    def __init__(self, evidence: Evidence, without: frozenset[str]) -> None:
+        self._evidence = evidence
+        self._with_history = "history" not in without
+        self._with_document = "document" not in without
+        self._with_output = "output" not in without
+
+    def write(self, sketch: Sketch, node: Node, prefix: bytes, situation: Situation) -> Written | None:
+        """Write on the value of `node`, of which `prefix` stands already; None where nobody knows it."""
+        outcomes, evidence = node.value.outcomes, self._evidence
+        if len(outcomes) > 1:
+            chances = evidence.value_choice(node, situation).chances
+        else:
+            chances = [node.value.total / (node.value.total + 0.2)] * len(outcomes)
+        if not prefix and outcomes and self._with_history:
+            surest = max(chances)
+            outcome = outcomes[chances.index(surest)]
+            if surest > _SURE and outcome.how == "literal":
+                sketch.add(outcome.text, "history", node.salt, surest)
+                return Written(outcome.text, None, True)
+        best: _Guess | None = None
+        mass, copy_chance = 0.0, 0.0 if outcomes else 0.4
+        for outcome, chance in zip(outcomes, chances, strict=True):
+            if outcome.how == "copy":
+                copy_chance = chance
+            elif chance < 0.01 and not prefix:
+                continue
+            elif outcome.how in _KNOWN:
+                text = outcome.text or situation.last_values.get(node.salt, b"")
+                if self._with_history and text.startswith(prefix) and len(text) > len(prefix):
+                    mass += chance
+                    if best is None or chance > best.weight:
+                        best = _Guess(chance, text, "history", None)
+            elif self._with_document:
+                for guess in self._rendered(outcome.how, chance, node, prefix, situation):
+                    mass += guess.weight
+                    if best is None or guess.weight > best.weight:
+                        best = guess
+        start, weight = None, 0.0
+        if copy_chance > 0.01 and self._with_document and prefix[:1] in b'"' and len(evidence.document):
+            starts = evidence.pointer.starts(node, situation.end, situation.before)
+            wanted = unescape(prefix[1:])
+            if wanted:
+                places = evidence.document.occurrences(wanted, _MAX_PLACES)
+                if places:
+                    weights = [copy_chance * starts.chance(place) for place in places]
+                    weight = max(weights)
+                    start = places[weights.index(weight)]
+                    mass += sum(weights)
+            else:
+                start = starts.best
+                weight = copy_chance * starts.chance(start)
+                mass += copy_chance
+        if best is not None and best.weight >= weight:
+            claimed = best.weight / (mass + 0.01) if prefix else best.weight
+            sketch.add(best.text[len(prefix) :], best.drafter, node.salt, claimed)
+            return Written(best.text, best.end, True)
+        if start is None:
+            return self._resume(sketch, node, prefix, situation) if len(prefix) > 3 else None
+        at = evidence.document.start_list[start] + len(unescape(prefix[1:]))
+        return self._copy(sketch, node, start, at, prefix, weight / (mass + 0.01) if prefix else weight)
+
+    def _rendered(self, how: str, chance: float, node: Node, prefix: bytes, situation: Situation) -> list[_Guess]:
+        """The values of the document in one rendering that go on from `prefix`."""
+        words, values, _ = self._evidence.rendered(how)
+        if not values:
+            return []
+        scores = self._evidence.pointer.starts(node, situation.end, situation.before).scores.take(words)
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
+        merged: dict[bytes, tuple[float, int]] = {}
+        for value, share, word in zip(values, shares.tolist(), words.tolist(), strict=True):
+            if value.startswith(prefix) and len(value) > len(prefix):
+                merged[value] = (merged.get(value, (0.0, 0))[0] + share, word)
+        return [_Guess(chance * share, value, "document", word + 1) for value, (share, word) in merged.items()]
+
+    def _copy(self, sketch: Sketch, node: Node, start: int, at: int, prefix: bytes, claimed: float) -> Written | None:
+        """Copy from byte `at` of a value that starts at word `start`, up to where it probably stops."""
+        document = self._evidence.document
+        first = bisect_left(document.end_list, at)
+        if first >= len(document):
+            return None
+        begun = len(sketch.text)
+        pending, drafter, sure = b"" if prefix else b'"', "document", claimed
+        data, ends, starts = document.data, document.end_list, document.start_list
+        last = len(document) - 1
+        for index, stop in enumerate(self._evidence.stops.chances(node, start, first), first):
+            pending += escape(data[at : ends[index]])
+            if stop < _UNLIKELY and index < last and len(pending) < _LONG:
+                sure *= 1.0 - stop
+            else:
+                sketch.add(pending, drafter, node.salt, sure)
+                if stop > _STOP or index == last:
+                    sketch.add(b'"', "stop", node.salt, max(stop, 0.05))
+                    return Written(prefix + bytes(sketch.text[begun:]), index + 1, True)
+                if sketch.full:
+                    return Written(prefix, None, False)
+                pending, drafter, sure = b"", "continue", 1.0 - stop
+            gap = data[ends[index] : starts[index + 1]]
+            pending += gap if gap in _PLAIN else escape(self._separator(node, gap, document.words[index]))
+            at = starts[index + 1]
+        if pending:
+            sketch.add(pending, drafter, node.salt, sure)
+        return Written(prefix, None, False)
+
+    @staticmethod
+    def _separator(node: Node, gap: bytes, word: str) -> bytes:
+        """What records write for `gap` after `word`."""
+        written = node.separators.get((gap[:8], not word.isalnum()))
+        if written:
+            return max(written, key=lambda w: written[w])
+        return b" " if b"\n" in gap else gap
+
+    def _resume(self, sketch: Sketch, node: Node, prefix: bytes, situation: Situation) -> Written | None:
+        """Go on from the last bytes of a string that no drafter foresaw, where they stand in the document."""
+        if prefix[0] != _QUOTE or not self._with_document:
+            return None
+        wanted = unescape(prefix[1:])
+        document = self._evidence.document
+        behind = document.start_list[situation.end] if situation.end < len(document) else 0
+        for size in _SUFFIXES:
+            if len(wanted) < size:
+                continue
+            suffix = wanted[-size:]
+            at = document.data.find(suffix, behind)
+            if at < 0:
+                at = document.data.find(suffix)
+            if at >= 0:
+                at += size
+                start = max(0, bisect_left(document.end_list, at) - wanted.count(b" ") - 1)
+                return self._copy(sketch, node, min(start, len(document) - 1), at, prefix, 0.3 + size / 60)
+        return None
+
+    def end(self, sketch: Sketch, node: Node, prefix: bytes, output: bytearray) -> bytes | None:
+        """A value that is neither known nor in the document: repeat the output, or end here; returns it where it ends."""
+        text = bytes(output) + bytes(sketch.text)
+        for size in _SUFFIXES[:3] if self._with_output else ():
+            at = text.rfind(text[-size:], 0, len(text) - 1) if len(text) > size else -1
+            if at >= 0:
+                repeated = text[at + size : at + size + _MAX_REPEATED]
+                if prefix[0] == _QUOTE:
+                    close = repeated.find(b'"')
+                    repeated = repeated[: close + 1] if close >= 0 else repeated
+                if repeated:
+                    sketch.add(repeated, "output", node.salt, 0.3 + size / 60)
+                    return prefix + repeated if repeated.endswith(b'"') else None
+        if prefix[0] != _QUOTE:
+            sketch.add(b"", "end", node.salt, 0.4)
+            return prefix
+        if prefix[-1] >= 0x80 or prefix[-1] == 0x5C or len(prefix) < 2:
+            return None
+        sketch.add(b'"', "end", node.salt, 0.3)
+        return prefix + b'"'
