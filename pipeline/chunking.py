@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,6 +100,22 @@ def halve(chunk: Chunk, *, tokenizer: CountsTokens, key_for: KeyFor, overlap_tok
             Chunk(chunk.doc_id, chunk.index, chunk.num_chunks, part, offset + low, offset + high, key, num_tokens)
         )
     return halves
+
+
+def document_text(chunks: Iterable[tuple[str, int, int]]) -> str:
+    """A document's text out of (text, char_start, char_end) of all its chunks, with every offset as it was.
+
+    White space that was left out between spans becomes blanks; at the end of a document it is missing.
+    """
+    pieces: list[str] = []
+    at = 0
+    for text, start, end in sorted(chunks, key=lambda chunk: chunk[1]):
+        if end <= at:
+            continue
+        pieces.append(" " * (start - at))
+        pieces.append(text[len(text) - (end - max(start, at)) :])
+        at = end
+    return "".join(pieces)
 
 
 class _Splitter:

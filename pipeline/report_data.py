@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pipeline.chunking import document_text
 from pipeline.data import FieldError
 from pipeline.grounding import Grounder
 from pipeline.plan import best_outcomes
@@ -47,20 +47,6 @@ def collect_report_data(plan: DataFrame, outcomes: DataFrame, stage: Stage, *, s
     )
 
 
-def document_text(chunks: Sequence[Mapping[str, Any]]) -> str:
-    """A document's text out of its chunks (``text, char_start, char_end``), with every offset as it was.
-
-    A chunk's text ends with its span. White space that was left out between spans becomes blanks.
-    """
-    text = ""
-    for chunk in sorted(chunks, key=lambda chunk: chunk["char_start"]):
-        start, end = chunk["char_start"], chunk["char_end"]
-        span = chunk["text"][len(chunk["text"]) - (end - start) :]
-        text += " " * (start - len(text))
-        text += span[len(text) - start :]
-    return text
-
-
 def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[SampleRecord], list[SampleReject]]:
     from pyspark.sql import functions as F
 
@@ -82,7 +68,7 @@ def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[Sa
     for doc_id in sorted(documents):
         parts = documents[doc_id]
         outcome = merge_document({"doc_id": doc_id, "chunks": parts}, stage)
-        text = document_text([part for part in parts if part["text"] is not None])
+        text = document_text([(p["text"], p["char_start"], p["char_end"]) for p in parts if p["text"] is not None])
         if isinstance(outcome, DocumentRecord) and len(records) < NUM_RECORDS:
             spans = Grounder(text).ground(outcome.value)
             records.append(SampleRecord(doc_id, text, outcome.value, spans, attempts=outcome.meta["attempts"]))

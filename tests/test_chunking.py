@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.chunking import ELLIPSIS, halve, split_document
+from pipeline.chunking import ELLIPSIS, document_text, halve, split_document
 from pipeline.data import Chunk, Document
 from pipeline.errors import ConfigError
 
@@ -191,6 +191,16 @@ def test_half_a_million_characters_take_linear_time_and_little_memory() -> None:
     assert tokenizer.num_chars < 2.5 * len(text)
     assert peak < 20_000_000
     assert elapsed < 20
+
+
+@given(text=TEXTS, max_tokens=st.integers(20, 90), overlap=st.integers(0, 19), repeat=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_text_is_put_together_from_its_chunks(text: str, max_tokens: int, overlap: int, repeat: bool) -> None:
+    chunks = split(text, max_tokens, overlap, repeat=repeat)
+    again = document_text([(c.text, c.char_start, c.char_end) for c in reversed(chunks)])
+    assert len(again) <= len(text)
+    for place, character in enumerate(text):
+        assert character.isspace() or again[place] == character
 
 
 @pytest.mark.parametrize("text", ["x" * 200_000, "中" * 200_000, "a b " * 50_000, "\n" * 200_000 + "x", "." * 200_000])

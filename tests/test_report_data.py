@@ -6,47 +6,18 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipeline.chunking import split_document
 from pipeline.config import load_config
-from pipeline.data import Document
 from pipeline.plan import count_pending, pending_chunks, read_outcomes, write_plan
 from pipeline.report import render_report
-from pipeline.report_data import collect_report_data, document_text
+from pipeline.report_data import collect_report_data
 from pipeline.rounds import extract_pending
 from pipeline.schema import load_schema
 from pipeline.storage import Storage
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 from pipeline.udf.stage import build_stage
 from tests.scripts import PEOPLE_SCHEMA
-
-
-class CharTokenizer:
-    def count(self, text: str, /) -> int:
-        return len(text)
-
-
-@given(
-    text=st.text(alphabet=st.sampled_from(list("ab .\n\t|1，。")), max_size=600),
-    max_tokens=st.integers(20, 90),
-    overlap=st.integers(0, 19),
-    repeat=st.booleans(),
-)
-@settings(max_examples=150, deadline=None)
-def test_a_text_is_put_together_from_its_chunks(text: str, max_tokens: int, overlap: int, repeat: bool) -> None:
-    chunks = split_document(
-        Document("d", text), tokenizer=CharTokenizer(), max_tokens=max_tokens, overlap_tokens=overlap,
-        repeat_preamble=repeat, key_for=str,
-    )  # fmt: skip
-    rows = [{"text": c.text, "char_start": c.char_start, "char_end": c.char_end} for c in reversed(chunks)]
-    again = document_text(rows)
-    assert len(again) <= len(text)
-    assert [(i, c) for i, c in enumerate(again) if not c.isspace()] == [
-        (i, c) for i, c in enumerate(text) if not c.isspace()
-    ]
 
 
 @pytest.mark.spark
