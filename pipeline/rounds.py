@@ -132,7 +132,7 @@ def _run_round(
 
 def _count_good(outcomes: DataFrame) -> int:
     """Outcomes that a living engine gave."""
-    return outcomes.where("json is not null or reason <> 'REFUSED_BY_ENGINE'").count()
+    return int(outcomes.where("json is not null or reason <> 'REFUSED_BY_ENGINE'").count())
 
 
 def _judge(journal: Storage, round_id: str, partition: int | None) -> None:

@@ -196,3 +196,18 @@ def test_an_engine_that_always_dies_ends_the_run_instead_of_refusing_everything(
         start(script="doomed", journal={"flush_outcomes": 1})
     assert not (tmp_path / "out" / "manifest.json").exists()
     assert not (tmp_path / "out" / "_journal" / "plan").exists()
+
+
+@pytest.mark.slow
+def test_a_document_that_kills_engines_is_found_and_costs_nobody_else_a_record(
+    start: Start, source: Path, tmp_path: Path
+) -> None:
+    texts = {f"d{number}": f"Ann{number} {number}" for number in range(60)} | {"k": "kill it", "c": "crash it"}
+    source.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
+    result = start(script="deadly_people")
+    rejects = {r["doc_id"]: r for r in pq.read_table(tmp_path / "out" / "rejects.parquet").to_pylist()}
+    assert {name: row["reason"] for name, row in rejects.items()} == {
+        "k": "REFUSED_BY_ENGINE", "c": "REFUSED_BY_ENGINE",
+    }  # fmt: skip
+    assert rejects["k"]["detail"] == "the engine died 2 times while it worked on this text"
+    assert result.manifest["records"] == 60

@@ -56,8 +56,8 @@ def extract_function(task: ExtractTask) -> Callable[[Iterable[pa.RecordBatch]], 
     return run
 
 
-def extractor_of(stage: Stage, loaded: LoadedEngine, *, alone: bool = False) -> Extractor:
-    """The loop over a loaded engine; ``alone`` keeps one request in flight."""
+def extractor_of(stage: Stage, loaded: LoadedEngine) -> Extractor:
+    """The loop over a loaded engine."""
     config = stage.config
     return Extractor(
         loaded.engine,
@@ -69,7 +69,7 @@ def extractor_of(stage: Stage, loaded: LoadedEngine, *, alone: bool = False) -> 
         merge=lambda values: merge_halves(stage, values),
         stall_timeout_s=config.engine.stall_timeout_s,
         document_timeout_s=config.engine.document_timeout_s,
-        max_in_flight=1 if alone else config.engine.max_in_flight,
+        max_in_flight=config.engine.max_in_flight,
     )
 
 
@@ -116,8 +116,9 @@ class _Work:
         if first is not None:
             for outcome in extractor_of(stage, loaded).run(_chain(first, source)):
                 self._take(outcome, journal, loaded, before, started)
-        if self._alone:
-            for outcome in extractor_of(stage, loaded, alone=True).run(self._one_by_one()):
+        for chunk in self._alone:  # one run each: the outcome of one is taken before the next is touched
+            self._marker.start([chunk.key], alone=True)
+            for outcome in extractor_of(stage, loaded).run([chunk]):
                 self._take(outcome, journal, loaded, before, started)
 
     def _grouped(self, chunks: Iterable[Chunk], journal: JournalWriter) -> Iterator[Chunk]:
@@ -141,11 +142,6 @@ class _Work:
         if group:
             self._marker.start([c.key for c in group])
             yield from group
-
-    def _one_by_one(self) -> Iterator[Chunk]:
-        for chunk in self._alone:
-            self._marker.start([chunk.key], alone=True)
-            yield chunk
 
     def _take(
         self,
