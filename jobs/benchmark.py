@@ -1,4 +1,4 @@
-"""Measure decoding: ``python jobs/benchmark.py decode`` (and ``seed``, ``simulate``)."""
+"""Measure decoding: ``python jobs/benchmark.py decode`` (and ``seed``, ``simulate``, ``drafts``)."""
 
 from __future__ import annotations
 
@@ -113,6 +113,64 @@ def simulate(traces: Path, in_flight: tuple[int, ...], json_file: Path | None, c
     figures = run_simulate(traces, in_flight=in_flight, charts=charts)
     _write(json_file, json.dumps(figures, indent=2) + "\n")
     click.echo(simulate_table(figures))
+
+
+@main.command()
+@click.option("--documents", type=click.Path(exists=True), metavar="FILE", help="JSON Lines. [default: order samples]")
+@click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
+@click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
+@click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
+@click.option("--limit", type=int, default=200, show_default=True, metavar="N", help="How many documents.")
+@click.option("--repeats", type=int, default=1, show_default=True, metavar="N", help="Both forms so many times.")
+@click.option("--engine-arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
+@click.option("--dspark/--no-dspark", default=True, show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+def overhead(json_file: Path | None, limit: int, repeats: int, **options: Any) -> None:
+    """A whole Spark job against the same documents on the engine alone."""
+    from pipeline.config import load_config
+    from pipeline.overhead import measure_overhead, overhead_table
+
+    samples = Path(__file__).resolve().parents[1] / "pipeline" / "samples"
+    given = options["documents"] is not None
+    config = load_config(
+        {
+            "input": {"path": options["documents"] or str(samples / "orders.jsonl"), "id_column": "id"},
+            "schema_spec": options["schema"] or ("schemas.orders:CustomerOrders" if not given else None),
+            "prompt": {
+                "examples": read_examples(
+                    options["examples"] or (None if given else str(samples / "orders_examples.jsonl"))
+                )
+                or []
+            },
+            "engine": {"model": options["model"], "args": engine_args(options["engine_arg"]) or {}},
+            "dspark": {"enabled": options["dspark"]},
+            "quiet": True,
+        }
+    )
+    figures = measure_overhead(
+        config, num_documents=limit, repeats=repeats, say=lambda line: click.echo(line, err=True)
+    )
+    _write(json_file, json.dumps(figures, indent=2) + "\n")
+    click.echo(overhead_table(figures))
+
+
+@main.command()
+@click.option("--documents", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Lines of text, gold.")
+@click.option("--schema", required=True, metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With tokenizer.json.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+@click.option("--order", default="given", show_default=True, metavar="ORDER", help="given, reversed or a shuffle seed.")
+@click.option("--layout", type=click.Choice(["spaced", "indented", "compact"]), default="spaced", show_default=True)
+@click.option("--without", multiple=True, metavar="DRAFTER", help="grammar, structure, history, document or output.")
+@click.option("--max-draft-tokens", type=int, default=16, show_default=True, metavar="N", help="Of one request.")
+@click.option("--rate", type=float, default=0.6, show_default=True, help="Acceptance rate to hold.")
+def drafts(json_file: Path | None, without: tuple[str, ...], **options: Any) -> None:
+    """Replay gold records against the drafters: no model, no GPU."""
+    from pipeline.drafts_benchmark import DraftsSettings, drafts_table, measure_drafts
+
+    figures = measure_drafts(DraftsSettings(without=frozenset(without), **options))
+    _write(json_file, json.dumps(figures, indent=2) + "\n")
+    click.echo(drafts_table(figures))
 
 
 def _write(path: Path | None, text: str) -> None:

@@ -1,0 +1,136 @@
+"""What Spark costs: a whole job against the same requests through the engine alone, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import RunConfig
+from pipeline.data import Chunk
+from pipeline.errors import InputError
+
+
+def measure_overhead(
+    config: RunConfig, *, num_documents: int, repeats: int = 1, say: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Run both forms in turn and compare them.
+
+    ``job_s`` is a job's whole wall time, from the start of its process (JVM included) to its manifest; ``job_load_s``
+    the part of it that the engine took to load. ``alone_s`` is the loop over the same documents on the engine without
+    Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over ``repeats``.
+
+    Raises:
+        InputError: fewer documents than asked for.
+    """
+    texts = _texts(config, num_documents)
+    runs = []
+    for number in range(repeats):
+        alone = _in_process(_alone, config, texts)
+        job = _in_process(_job, config, texts)
+        run = {**alone, **job, "ratio": (job["job_s"] - job["job_load_s"]) / alone["alone_s"]}
+        runs.append(run)
+        if say is not None:
+            say(f"{number + 1}/{repeats}: job {run['job_s']:.1f} s, of it load {run['job_load_s']:.1f} s, "
+                f"engine alone {run['alone_s']:.1f} s, ratio {run['ratio']:.3f}")  # fmt: skip
+    return {"num_documents": len(texts), "runs": runs, "ratio": statistics.median(run["ratio"] for run in runs)}
+
+
+def overhead_table(figures: dict[str, Any]) -> str:
+    """The figures as a Markdown table."""
+    lines = [
+        f"{figures['num_documents']} documents, median ratio **{figures['ratio']:.3f}**",
+        "",
+        "| job, s | of it load, s | engine alone, s | requests job / alone | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for run in figures["runs"]:
+        lines.append(
+            f"| {run['job_s']:.1f} | {run['job_load_s']:.1f} | {run['alone_s']:.1f} | "
+            f"{run['job_output_tokens']} / {run['alone_output_tokens']} output tokens | {run['ratio']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def _texts(config: RunConfig, num_documents: int) -> list[tuple[str, str]]:
+    path = Path(str(config.input.path))
+    column = config.input.id_column or "id"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not rows:
+        raise InputError(f"{path} holds no document")
+    texts = [(str(row[column]), str(row[config.input.text_column])) for row in rows]
+    if len(texts) < num_documents:  # the same texts again, made distinct so that none is answered from the journal
+        rounds = -(-num_documents // len(texts))
+        texts = [
+            (f"{doc_id}-{r}", text if r == 0 else f"{text}\n({r})") for r in range(rounds) for doc_id, text in texts
+        ]
+    return texts[:num_documents]
+
+
+def _in_process(
+    function: Callable[[RunConfig, Sequence[tuple[str, str]]], dict[str, float]],
+    config: RunConfig,
+    texts: Sequence[tuple[str, str]],
+) -> dict[str, float]:
+    started = time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        figures = pool.apply(function, (config, texts))
+    if "job_load_s" in figures:
+        figures["job_s"] = time.monotonic() - started
+    return figures
+
+
+def _alone(config: RunConfig, texts: Sequence[tuple[str, str]]) -> dict[str, float]:
+    from pipeline.engine import VllmEngine
+    from pipeline.extractor import Extractor
+    from pipeline.merging import Merger
+    from pipeline.udf.stage import build_stage
+
+    stage = build_stage(config)
+    engine = VllmEngine(stage.model, config=config.engine, decoding=config.decoding, dspark=config.dspark)
+    loop = Extractor(
+        engine,
+        prompter=stage.prompting,
+        validator=stage.validator,
+        grammar=stage.grammar,
+        decoding=config.decoding,
+        split=stage.halve,
+        merge=Merger(stage.schema.json_schema, validator=stage.validator),
+    )
+    chunks = [Chunk(doc_id, 0, 1, text, 0, len(text), stage.key_for(text)) for doc_id, text in texts]
+    started = time.monotonic()
+    outcomes = list(loop.run(chunks))
+    spent = time.monotonic() - started
+    tokens = sum(attempt.output_tokens for outcome in outcomes for attempt in outcome.attempts)
+    engine.close()
+    return {"alone_s": spent, "alone_output_tokens": float(tokens)}
+
+
+def _job(config: RunConfig, texts: Sequence[tuple[str, str]]) -> dict[str, float]:
+    from pipeline.run import run
+
+    with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
+        documents = Path(folder) / "documents.jsonl"
+        documents.write_text(
+            "".join(json.dumps({"id": doc_id, "text": text}, ensure_ascii=False) + "\n" for doc_id, text in texts),
+            encoding="utf-8",
+        )
+        config = config.model_copy(
+            update={
+                "input": config.input.model_copy(
+                    update={"path": str(documents), "format": "jsonl", "id_column": "id", "text_column": "text"}
+                ),
+                "output": config.output.model_copy(update={"path": str(Path(folder) / "output")}),
+            }
+        )
+        manifest = run(config).manifest
+    return {
+        "job_load_s": float(manifest["engine"]["load_s"]),
+        "job_output_tokens": float(manifest["tokens"]["output"]),
+        **{f"job_{name}_s": float(value) for name, value in manifest["timings_s"].items()},
+    }
