@@ -24,9 +24,17 @@ INTEGER_DIGITS = 40
 
 
 def literal(text: str) -> str:
-    """A text as one terminal."""
+    """A text as one terminal, or several where xgrammar (0.2.8) would read a character together with the next.
+
+    It writes U+007F to U+00FF as ``\\xHH`` and reads any hexadecimal digits after that as part of it: ``£20`` would
+    become U+A320.
+    """
     parts = []
+    before = ""
     for character in text:
+        if "\x7f" <= before <= "\xff" and character in "0123456789abcdefABCDEF":
+            parts.append('" "')
+        before = character
         if character in '"\\':
             parts.append("\\" + character)
         elif character == "\n":
