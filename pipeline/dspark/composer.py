@@ -59,6 +59,9 @@ class Composer:
                         break
                     situation.after_value(node, written.text, written.end)
                     is_glue, prefix = True, b""
+                    if sketch.full:
+                        # A closing quote is seldom a token of its own.
+                        self._glue(sketch, node, b"", situation)
                     continue
             forced = oracle.forced_after(bytes(sketch.text)) if num_forced < _MAX_FORCED else b""
             num_forced += 1

@@ -230,3 +230,18 @@ def step_choice(
             _step(values, squares, _at(np.uint64(feature) ^ own, salt), slope * bag_value, rate)
         for column in range(facts.shape[1]):
             _step(values, squares, _at(facts[k, column], salt), slope, rate)
+
+
+def warm_up() -> None:
+    """Compile all loops (or load them, compiled before), so that no step of an engine waits for it."""
+    values = np.zeros(1 << BITS, dtype=np.float32)
+    squares = np.ones(1 << BITS, dtype=np.float32)
+    words, features = np.zeros(8, dtype=np.uint32), np.zeros((2, 2), dtype=np.uint32)
+    pair, counts = np.zeros(2, dtype=np.float32), np.ones(2, dtype=np.float32)
+    sum_features(values, features, 1, 0, 2, pair)
+    stop_chances(values, features, words, 1, 2, 3, 0, 0, pair)
+    step_stop(values, squares, features, words, 1, 2, 3, 0, 1, 0.5, 0.1)
+    start_scores(values, pair, counts, 0, 1, 2, pair.copy())
+    step_start(values, squares, features, 1, 0, 1.0, 1, 2, 0.5, 0.1)
+    choose(values, words, counts, 1.0, 1, words, words, features, 0.5, pair)
+    step_choice(values, squares, words, 1, words, words, features, 0.5, pair, 0.1)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from pipeline.dspark.drafting import Matcher, RequestDrafter
+from pipeline.dspark.drafting import DRAFTERS, Matcher, RequestDrafter
+from pipeline.dspark.estimates import Estimates
 from pipeline.dspark.floor import AcceptanceFloor
 from pipeline.dspark.memory import Memory
 from pipeline.dspark.ngram import NgramLookup
 from pipeline.dspark.tokens import Tokenizer
 from pipeline.dspark.weights import Weights
-from pipeline.dspark.estimates import Estimates
 
 Method = Literal["off", "forced", "ngram", "dspark"]
 METHODS: tuple[Method, ...] = ("off", "forced", "ngram", "dspark")
 # Everything but the grammar.
-_LEARNED = frozenset({"structure", "history", "document"})
+_LEARNED = DRAFTERS - {"grammar"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class ReplayResult:
             "setup_us": 1e6 * self.setup_s / self.steps if self.steps else 0.0,
             "refused_records": self.refused_records,
             "by_drafter": {
-                name: {"drafted": count, "accepted": self.accepted_by[name]} for name, count in self.drafted_by.most_common()
+                name: {"drafted": count, "accepted": self.accepted_by[name]}
+                for name, count in self.drafted_by.most_common()
             },
         }
 
@@ -154,7 +155,9 @@ def replay(
         memory = memories.get(record.schema)
         if memory is None:
             memory = memories[record.schema] = Memory(weights, estimates)
-        return _Dspark(RequestDrafter(document=record.document, tokenizer=tokenizer, memory=memory, without=silent), floor)
+        return _Dspark(
+            RequestDrafter(document=record.document, tokenizer=tokenizer, memory=memory, without=silent), floor
+        )
 
     for record in records:
         ids = tokenizer.encode(record.output)

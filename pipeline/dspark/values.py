@@ -179,8 +179,10 @@ class ValueWriter:
 
     def end(self, sketch: Sketch, node: Node, prefix: bytes, output: bytearray) -> bytes | None:
         """A value that is neither known nor in the document: repeat the output, or end here; returns it where it ends."""
+        if not self._with_output:
+            return None
         text = bytes(output) + bytes(sketch.text)
-        for size in _SUFFIXES[:3] if self._with_output else ():
+        for size in _SUFFIXES[:3]:
             at = text.rfind(text[-size:], 0, len(text) - 1) if len(text) > size else -1
             if at >= 0:
                 repeated = text[at + size : at + size + _MAX_REPEATED]

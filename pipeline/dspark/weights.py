@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from pipeline.dspark.kernels import BITS, Floats, Hashes
+from pipeline.dspark.kernels import BITS, Floats, Hashes, warm_up
 
 __all__ = ["Floats", "Hashes", "Weights", "mix", "salt_of"]
 
@@ -27,5 +27,6 @@ class Weights:
     __slots__ = ("squares", "values")
 
     def __init__(self) -> None:
+        warm_up()
         self.values: Floats = np.zeros(1 << BITS, dtype=np.float32)
         self.squares: Floats = np.full(1 << BITS, 1e-6, dtype=np.float32)
