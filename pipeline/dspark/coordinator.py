@@ -20,6 +20,7 @@ from pipeline.dspark.masks import first_legal_token
 from pipeline.dspark.memories import Memories
 
 _PATIENCE = 3  # drafts in a row without one accepted token before a request pauses drafting
+_SHORTEST_DRAFT = 8  # tokens a request may always propose; beyond, twice what was last admitted
 _LONGEST_PAUSE = 16  # steps; doubles from 2 with each further failure
 
 
@@ -79,6 +80,7 @@ class Coordinator:
         self._calibration = Calibration()
         self.memories = Memories()
         self.trace: Callable[[str, Sequence[float], int], None] | None = None
+        self._longest_draft = settings.num_draft_slots
         self._states: dict[str, _State] = {}
         self._vocab_size = vocab_size
 
@@ -162,7 +164,7 @@ class Coordinator:
                 continue
             if limit is not None and len(candidates) >= limit:
                 continue
-            draft = state.drafter.propose(request.matcher, min(request.room, self.settings.num_draft_slots))
+            draft = state.drafter.propose(request.matcher, min(request.room, self._longest_draft))
             if draft.token_ids:
                 candidates.append(_Candidate(request.request_id, state, state.drafter, draft))
         if candidates:
@@ -183,6 +185,8 @@ class Coordinator:
             lengths = [len(candidate.draft.token_ids) for candidate in candidates]
         else:
             lengths = self._budget.admit(survivals, num_plain=num_plain, num_prefill=num_prefill).num_tokens
+        # Under load only short drafts are admitted: longer ones would be drafted for nothing.
+        self._longest_draft = min(max(2 * max(lengths), _SHORTEST_DRAFT), self.settings.num_draft_slots)
         for candidate, num_tokens in zip(candidates, lengths, strict=True):
             draft = candidate.draft
             if num_tokens:

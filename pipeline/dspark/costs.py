@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_KEPT = 24  # newest step times kept per size: enough for a median, few enough to follow a change
+_KEPT = 24  # newest step times kept per size: enough for a quantile, few enough to follow a change
 _EXPECTED_KNEE_TOKENS = 64.0  # before anything is measured: a step of this many tokens costs twice an empty one
 
 
@@ -35,9 +35,9 @@ def isotonic(values: Floats, weights: Floats) -> Floats:
 class CostTable:
     """Step time in milliseconds by tokens per step, measured and monotone.
 
-    ``observe`` takes measured steps; the table keeps the newest medians per size, makes them monotone, interpolates
-    between sizes and continues the last slope beyond the largest. Until two sizes are known, it assumes that a step
-    of 64 tokens takes twice as long as an empty one, so that early drafts are bounded but not forbidden.
+    ``observe`` takes measured steps; the table keeps a low quantile of the newest per size, makes the sizes monotone,
+    interpolates between them and continues the last slope beyond the largest. Until two sizes are known, it assumes
+    that a step of 64 tokens takes twice as long as an empty one, so that early drafts are bounded but not forbidden.
     """
 
     def __init__(self, points: Sequence[tuple[int, float]] = ()) -> None:
@@ -92,14 +92,15 @@ class CostTable:
         self._stale = False
         sizes = sorted(self._samples)
         self._sizes = np.array(sizes, dtype=np.float64)
-        medians = np.array([_median(self._samples[size]) for size in sizes], dtype=np.float64)
+        times = np.array([_lower_quartile(self._samples[size]) for size in sizes], dtype=np.float64)
         weights = np.array([len(self._samples[size]) for size in sizes], dtype=np.float64)
-        self._times = isotonic(medians, weights) if sizes else medians
+        self._times = isotonic(times, weights) if sizes else times
 
 
-def _median(samples: deque[float]) -> float:
+def _lower_quartile(samples: deque[float]) -> float:
+    """Whatever disturbs a step makes it longer, so the typical undisturbed time lies below the median."""
     ordered = sorted(samples)
-    return ordered[len(ordered) // 2]
+    return ordered[len(ordered) // 4]
 
 
 def _bin(num_tokens: int) -> int:

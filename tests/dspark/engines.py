@@ -115,21 +115,29 @@ def set_jobs(model: Path, data: Path, *, per_set: int, skip: int = 0, max_tokens
     tokenizer = Tokenizer.load(str(model))
     jobs = []
     for folder in sorted(path for path in data.iterdir() if (path / "documents.jsonl").is_file()):
-        schema = load_schema(str(folder / "schema.json"))
-        grammar = build_grammar(schema).text
-        prompting = Prompting(tokenizer, config=PromptConfig(), json_schema=schema.json_schema)
         taken = 0
         with (folder / "documents.jsonl").open(encoding="utf-8") as lines:
             for index, line in enumerate(lines):
-                text = json.loads(line)["text"]
+                row = json.loads(line)
+                # one set names a schema per document
+                file = folder / row.get("schema", "schema.json")
+                prompting, grammar = _prompting(tokenizer, str(file))
+                text = row["text"]
                 prompt = prompting.first(Chunk(f"{folder.name}-{index}", 0, 1, text, 0, len(text), key=str(index)))
-                if index < skip or len(prompt.token_ids) > 900:
+                if index < skip or len(prompt.token_ids) > 1500:
                     continue
-                jobs.append(Job(f"{folder.name}-{index}", prompt.token_ids, prompt.document_span, grammar, max_tokens))
+                jobs.append(
+                    Job(f"{folder.name}-{index}", prompt.token_ids, prompt.document_span, grammar, max_tokens)
+                )
                 taken += 1
                 if taken == per_set:
                     break
     return jobs
+
+
+def _prompting(tokenizer: Tokenizer, spec: str) -> tuple[Prompting, str]:
+    schema = load_schema(spec)
+    return Prompting(tokenizer, config=PromptConfig(), json_schema=schema.json_schema), build_grammar(schema).text
 
 
 def text_job(model: Path, text: str, grammar: str, *, name: str = "job", max_tokens: int = 80) -> Job:
