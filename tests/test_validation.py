@@ -5,6 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
 from pipeline.data import RejectReason
@@ -169,3 +171,12 @@ def test_missing_stays_missing_and_null_is_only_where_allowed() -> None:
     document = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
     assert _value(document, '{"a":1}') == {"a": 1}
     assert "/b" in _errors(document, '{"a":1,"b":null}')
+
+
+_ANYTHING = load_schema(_object(a={"type": ["string", "integer", "null"]}, b={"type": "number", "multipleOf": 0.01}))
+
+
+@given(st.text() | st.text('{}[]",:ab01.eE-+\\u dD8'))
+def test_no_text_makes_validation_raise(raw: str) -> None:
+    verdict = Validator(_ANYTHING).validate(raw)
+    assert isinstance(verdict, Valid) or verdict.errors
