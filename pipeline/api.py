@@ -48,7 +48,8 @@ def extract(
     from pipeline.schema import load_schema
 
     folder = output or _temporary_folder(df.sparkSession)
-    values = {"output": {"path": folder, "formats": ["parquet"]}} if output is None else {"output": {"path": folder}}
+    unseen = {"formats": ["parquet"], "report": False}
+    values = {"output": {"path": folder, **(unseen if output is None else {})}}
     made = run_config(config, values=values, **settings)
     documents = documents_of(df, made.input)
     result = run(

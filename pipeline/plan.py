@@ -146,13 +146,19 @@ def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> 
     return frame.sortWithinPartitions(F.desc("num_tokens"), "key").select(*CHUNK_COLUMNS)
 
 
-def documents_with_outcomes(plan: DataFrame, outcomes: DataFrame, *, num_partitions: int) -> DataFrame:
-    """``doc_id, chunks`` (chunks with their outcomes), ordered by position within partitions."""
+def documents_with_outcomes(
+    plan: DataFrame, outcomes: DataFrame, *, num_partitions: int, with_text: bool = False
+) -> DataFrame:
+    """``doc_id, chunks`` (chunks with their outcomes), ordered by position within partitions.
+
+    Texts (``text, metadata`` of the chunks) are moved between machines only ``with_text``.
+    """
     from pyspark.sql import functions as F
 
-    columns = ("position", "doc_id", "chunk_index", "num_chunks", "char_start", "char_end", "key", "reason", "detail")
-    joined = plan.select(*columns).join(best_outcomes(outcomes), "key", "left")
-    chunk = F.struct("chunk_index", "char_start", "char_end", "key", "reason", "detail", "outcome")
+    columns = ["chunk_index", "char_start", "char_end", "key", "reason", "detail"]
+    columns += ["text", "metadata"] if with_text else []
+    joined = plan.select("position", "doc_id", "num_chunks", *columns).join(best_outcomes(outcomes), "key", "left")
+    chunk = F.struct(*columns, "outcome")
     single = joined.where("num_chunks = 1").select("position", "doc_id", F.array(chunk).alias("chunks"))
     several = (
         joined.where("num_chunks > 1")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources import SourceFile, check_columns, list_files, read_function
+from pipeline.sources import SourceFile, check_columns, check_parquet, list_files, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".md": "text",
 }
 _ID_COLUMNS = ("doc_id", "id")
+_POSITION = "_extract_position"
 
 
 def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
@@ -45,7 +46,7 @@ def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
     if kind == "table":
         return documents_of(_table(spark, config.path), config)
     if kind == "parquet":
-        list_files(config.path, suffix=None)
+        check_parquet(list_files(config.path, suffix=None)[0])
         return documents_of(_parquet(spark, config.path), config)
     if kind not in ("jsonl", "csv", "text"):
         raise ConfigError(f"input format {kind!r} is not available in this version")
@@ -96,10 +97,11 @@ def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
         frame = frame.limit(config.limit)
     text, doc_id = F.col(f"`{config.text_column}`"), F.col(f"`{id_column}`").cast("string")
     valid = F.is_valid_utf8(text.cast("string"))
-    position = F.monotonically_increasing_id()
+    position = F.col(_POSITION)
     no_id, bad = doc_id.isNull(), text.isNotNull() & ~valid
     undecodable = F.lit(str(RejectReason.UNDECODABLE_INPUT))
-    return frame.select(
+    # numbered first: an expression inside coalesce would only count the rows for which it is looked at
+    return frame.withColumn(_POSITION, F.monotonically_increasing_id()).select(
         position.alias("position"),
         F.coalesce(doc_id, F.concat(F.lit("row:"), position.cast("string"))).alias("doc_id"),
         F.when(valid & ~no_id, text.cast("string")).alias("text"),
@@ -174,9 +176,10 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return spark.read.parquet(path)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {path} as Parquet: {str(error).strip().splitlines()[0]}") from None

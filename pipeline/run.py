@@ -21,6 +21,7 @@ from pipeline.journal import count_outcomes
 from pipeline.manifest import build_manifest, without_secrets
 from pipeline.markers import save_suspects
 from pipeline.metrics import Counts
+from pipeline.output_counts import grounding_facts, sum_counts
 from pipeline.plan import (
     PlanCounts,
     count_pending,
@@ -32,6 +33,8 @@ from pipeline.plan import (
 )
 from pipeline.progress import ProgressLine
 from pipeline.readers import read_documents
+from pipeline.report import render_report
+from pipeline.report_data import ReportData, collect_report_data
 from pipeline.rounds import RoundsResult, extract_pending
 from pipeline.schema import Schema
 from pipeline.session import make_session, with_package
@@ -124,8 +127,11 @@ class _Run:
             result, num_resumed = self._extract(spark, plan, counts, retry_reasons)
             with self._timed("output"):
                 parts, totals = self._write(spark, plan, counts)
+            with self._timed("report"):
+                sample = self._sample(spark, plan)
             manifest = self._manifest(counts, totals, result, num_resumed)
-            commit(self._output, parts, datasets=self._datasets, manifest=manifest)
+            report = None if sample is None else render_report(manifest, **sample)
+            commit(self._output, parts, datasets=self._datasets, manifest=manifest, report=report)
         finally:
             self._journal.delete("plan")
         return RunResult(self._output.uri(""), manifest)
@@ -164,7 +170,8 @@ class _Run:
         self._output.delete(STAGING)
         num_files = max(1, math.ceil(counts.num_documents / DOCUMENTS_PER_FILE))
         outcomes = read_outcomes(spark, self._journal)
-        documents = documents_with_outcomes(plan, outcomes, num_partitions=num_files)
+        with_text = self._stage.config.output.reads_text
+        documents = documents_with_outcomes(plan, outcomes, num_partitions=num_files, with_text=with_text)
         function = output_function(self._stage, root=self._output.root, round_id=self._run_id, datasets=self._datasets)
         rows = documents.mapInArrow(function, RESULT_COLUMNS).collect()
         parts = [Part.from_json(text) for row in rows for text in json.loads(row["parts"])]
@@ -172,7 +179,13 @@ class _Run:
             if not any(part.dataset == dataset for part in parts):
                 path = f"{STAGING}/{self._run_id}/{dataset}/empty.{dataset.rpartition('.')[2]}"
                 parts.append(write_empty(self._output, path, dataset, self._stage.schema))
-        return parts, _sum_counts([json.loads(row["counts"]) for row in rows])
+        return parts, sum_counts(json.loads(row["counts"]) for row in rows)
+
+    def _sample(self, spark: SparkSession, plan: DataFrame) -> ReportData | None:
+        """What the report shows of the documents; None where none is wanted."""
+        if not self._stage.config.output.report:
+            return None
+        return collect_report_data(plan, read_outcomes(spark, self._journal), self._stage, since_s=self._started_at)
 
     def _manifest(
         self, plan: PlanCounts, totals: Mapping[str, Any], result: RoundsResult, num_resumed: int
@@ -204,6 +217,7 @@ class _Run:
             },
             timings_s=self._timings_s | {"total": time.time() - self._started_at},
             started_at=self._started_at,
+            notes={"grounding": grounding_facts(totals)} if stage.config.output.reads_text else None,
         )
 
     @contextmanager
@@ -268,16 +282,6 @@ def _identity(stage: Stage) -> dict[str, Any]:
         "chunking": stage.config.chunking.model_dump(mode="json"),
         "input": stage.config.input.path,
     }
-
-
-def _sum_counts(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("documents", "records", "rejects", "missing", "retried", "num_chunks", "prompt_tokens", "output_tokens")
-    total: dict[str, Any] = {name: sum(part[name] for part in parts) for name in (*names, "conflicts")}
-    reasons: dict[str, int] = {}
-    for part in parts:
-        for reason, number in part["by_reason"].items():
-            reasons[reason] = reasons.get(reason, 0) + number
-    return total | {"by_reason": reasons}
 
 
 def _silent(text: str) -> None:

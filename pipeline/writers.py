@@ -18,10 +18,21 @@ RECORDS = "records.parquet"
 RECORD_LINES = "records.jsonl"
 REJECTS = "rejects.parquet"
 MANIFEST = "manifest.json"
+REPORT = "report.html"
 STAGING = "_staging"
 _ROWS_PER_GROUP = 5000
 _CHARS_PER_GROUP = 32 << 20
 
+SPAN_TYPE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("kind", pa.string()),
+        ("score", pa.float64()),
+        ("page", pa.int32()),
+    ]
+)
 META_TYPE = pa.struct(
     [
         ("key", pa.string()),
@@ -33,8 +44,13 @@ META_TYPE = pa.struct(
         ("finish_reason", pa.string()),
         ("latency_ms", pa.float64()),
         ("conflicts", pa.list_(pa.string())),
+        ("spans", pa.list_(SPAN_TYPE)),
+        ("confidence", pa.list_(pa.struct([("path", pa.string()), ("confidence", pa.float64())]))),
+        ("page_starts", pa.list_(pa.int64())),
     ]
 )
+"""``spans`` say where in the document each value stands (:class:`pipeline.grounding.Span`), ``confidence`` how probable
+it was to the model, ``page_starts`` where pages begin; offsets count code points, null where a run does without."""
 REJECT_SCHEMA = pa.schema(
     [
         ("doc_id", pa.string()),
@@ -143,8 +159,15 @@ def write_empty(storage: Storage, path: str, dataset: str, schema: Schema) -> Pa
     return Part(dataset, path, 0)
 
 
-def commit(storage: Storage, parts: Sequence[Part], *, datasets: Sequence[str], manifest: Mapping[str, Any]) -> None:
-    """Put staged parts in place of what is there; the manifest goes first and comes back last.
+def commit(
+    storage: Storage,
+    parts: Sequence[Part],
+    *,
+    datasets: Sequence[str],
+    manifest: Mapping[str, Any],
+    report: str | None = None,
+) -> None:
+    """Put staged parts (and the report) in place of what is there; the manifest goes first and comes back last.
 
     A folder without a manifest is unfinished: the same command run again finishes it.
 
@@ -152,14 +175,16 @@ def commit(storage: Storage, parts: Sequence[Part], *, datasets: Sequence[str], 
         OutputError: the file system refuses; the journal is untouched.
     """
     storage.delete(MANIFEST)
-    for dataset in (RECORDS, RECORD_LINES, REJECTS):
-        storage.delete(dataset)
+    for name in (RECORDS, RECORD_LINES, REJECTS, REPORT):
+        storage.delete(name)
     for dataset in datasets:
         storage.make_folder(dataset)
         mine = sorted((part for part in parts if part.dataset == dataset), key=lambda part: part.staged)
         for number, part in enumerate(sorted(mine, key=lambda part: _partition_of(part.staged))):
             suffix = part.staged.rpartition(".")[2]
             storage.move(part.staged, f"{dataset}/part-{number:05d}.{suffix}")
+    if report is not None:
+        storage.write(REPORT, report.encode("utf-8", "backslashreplace"))
     storage.write(MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n").encode())
     storage.delete(STAGING)
 

@@ -35,9 +35,9 @@ def people(text: str, attempt: int) -> str | Scripted:
 
 
 def slow_people(text: str, attempt: int) -> Scripted:
-    """The same, 5 ms a document."""
+    """The same, 10 ms a document."""
     answer = people(text, attempt)
-    return Scripted(answer, delay_s=0.005) if isinstance(answer, str) else answer
+    return Scripted(answer, delay_s=0.01) if isinstance(answer, str) else answer
 
 
 def shuffled_people(text: str, attempt: int) -> str | Scripted:

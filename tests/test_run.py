@@ -101,7 +101,7 @@ def test_every_document_comes_out_once_as_a_record_or_as_a_reject(start: Start, 
     metas = [row["meta"] for row in records + rejects]
     assert manifest["tokens"]["output"] == sum(meta["output_tokens"] for meta in metas)
     assert sorted(path.name for path in out.iterdir()) == [
-        "_journal", "manifest.json", "records.jsonl", "records.parquet", "rejects.parquet",
+        "_journal", "manifest.json", "records.jsonl", "records.parquet", "rejects.parquet", "report.html",
     ]  # fmt: skip
 
 
@@ -129,7 +129,10 @@ def test_a_limit_is_raised_by_running_again(start: Start) -> None:
     first = start(input={"limit": 2})
     assert first.manifest["documents"] == 2
     second = start()
-    assert (second.manifest["documents"], second.manifest["resumed_documents"]) == (13, 3)  # "twin" is known by its text
+    assert (second.manifest["documents"], second.manifest["resumed_documents"]) == (
+        13,
+        3,
+    )  # "twin" is known by its text
 
 
 def test_equal_texts_are_decoded_once(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,14 @@ PLAN_SCHEMA = pa.schema(
         ("num_tokens", pa.int32()),
         ("reason", pa.string()),
         ("detail", pa.string()),
+        ("metadata", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""One row per chunk; a document that is rejected before any work is one row with ``reason`` and no ``key``."""
+"""One row per chunk; a document that is rejected before any work is one row with ``reason`` and no ``key``.
+``metadata`` is the document's, in the row of its first chunk only."""
 PLAN_COLUMNS = (
     "position long, doc_id string, chunk_index int, num_chunks int, text string, char_start long, char_end long, "
-    "key string, num_tokens int, reason string, detail string"
+    "key string, num_tokens int, reason string, detail string, metadata map<string,string>"
 )
 CHUNK_COLUMNS = ("doc_id", "chunk_index", "num_chunks", "text", "char_start", "char_end", "key", "num_tokens")
 

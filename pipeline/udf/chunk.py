@@ -65,6 +65,7 @@ def _plan(document: dict[str, Any], stage: Stage) -> Iterator[dict[str, Any]]:
             "num_tokens": 0,
             "reason": str(reason),
             "detail": detail,
+            "metadata": None,
         }
         return
     for chunk in split_text(stage, document["doc_id"], text):
@@ -78,4 +79,5 @@ def _plan(document: dict[str, Any], stage: Stage) -> Iterator[dict[str, Any]]:
             "num_tokens": chunk.num_tokens,
             "reason": None,
             "detail": None,
+            "metadata": document["metadata"] or None if chunk.index == 0 else None,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.data import RejectReason
 from pipeline.errors import ConfigError
 from pipeline.profiles import Loss, load_profile
-from pipeline.udf.merge import DocumentRecord, DocumentReject
+from pipeline.udf.merge import DocumentRecord, DocumentReject, reject_of
 from pipeline.udf.stage import Stage
 
 
@@ -21,20 +21,7 @@ class LineFormatter:
         line = self._profile.to_line(record.doc_id, self._id_field, record.value)
         if not isinstance(line, Loss):
             return line
-        row = {
-            "doc_id": record.doc_id,
-            "reason": str(RejectReason.PROFILE_LOSS),
-            "detail": str(line),
-            "chunk_index": 0,
-            "char_start": None,
-            "char_end": None,
-            "finish_reason": record.meta["finish_reason"],
-            "raw_output": record.json,
-            "errors": None,
-            "attempts": None,
-            "meta": record.meta,
-        }
-        return DocumentReject(record.doc_id, row)
+        return reject_of(record, RejectReason.PROFILE_LOSS, str(line))
 
 
 def check_lines(stage: Stage) -> None:

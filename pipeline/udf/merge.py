@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pipeline.data import RejectReason
+from pipeline.data import FieldError, RejectReason
 from pipeline.journal import errors_json
 from pipeline.merging import Merger
 from pipeline.strict_json import dumps, loads
@@ -26,6 +26,7 @@ class DocumentRecord:
     value: dict[str, Any]
     json: str
     meta: dict[str, Any]
+    num_nulled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,26 @@ class DocumentReject:
 
     doc_id: str
     row: dict[str, Any]
+
+
+def reject_of(
+    record: DocumentRecord, reason: RejectReason, detail: str, *, errors: Sequence[FieldError] = ()
+) -> DocumentReject:
+    """A record that cannot go out after all."""
+    row = {
+        "doc_id": record.doc_id,
+        "reason": str(reason),
+        "detail": detail,
+        "chunk_index": 0,
+        "char_start": None,
+        "char_end": None,
+        "finish_reason": record.meta["finish_reason"],
+        "raw_output": record.json,
+        "errors": errors_json(errors),
+        "attempts": None,
+        "meta": record.meta,
+    }
+    return DocumentReject(record.doc_id, row)
 
 
 def merger_of(stage: Stage) -> Merger:
@@ -90,6 +111,9 @@ def _meta(chunks: Sequence[Row], stage: Stage) -> dict[str, Any]:
         "finish_reason": attempts[-1]["finish_reason"] if attempts else None,
         "latency_ms": sum(attempt["latency_ms"] for attempt in attempts),
         "conflicts": None,
+        "spans": None,
+        "confidence": None,
+        "page_starts": None,
     }
 
 

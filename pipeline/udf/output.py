@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from pipeline.output_counts import count_in, no_counts
 from pipeline.schema import to_arrow_value
 from pipeline.storage import Storage
+from pipeline.udf.ground import ground_record
 from pipeline.udf.lines import LineFormatter
 from pipeline.udf.merge import DocumentRecord, DocumentReject, merge_document
 from pipeline.udf.stage import Stage
@@ -60,18 +62,7 @@ class _Output:
         self._datasets = datasets
         self._lines = LineFormatter(stage)
         self._open: dict[str, Any] = {}
-        self.counts: dict[str, Any] = {
-            "documents": 0,
-            "records": 0,
-            "rejects": 0,
-            "missing": 0,
-            "retried": 0,
-            "num_chunks": 0,
-            "prompt_tokens": 0,
-            "output_tokens": 0,
-            "conflicts": 0,
-            "by_reason": {},
-        }
+        self.counts = no_counts()
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.counts["documents"] += 1
@@ -79,6 +70,8 @@ class _Output:
         if outcome is None:
             self.counts["missing"] += 1
             return
+        if isinstance(outcome, DocumentRecord) and self._stage.config.output.reads_text:
+            outcome = ground_record(outcome, row["chunks"], self._stage)
         if isinstance(outcome, DocumentRecord):
             outcome = self._record(outcome)
         if isinstance(outcome, DocumentReject):
@@ -98,6 +91,9 @@ class _Output:
             return line
         self.counts["records"] += 1
         self._count(record.meta)
+        self.counts["nulled"] += record.num_nulled
+        for span in record.meta["spans"] or ():
+            count_in(self.counts["spans"], span["kind"])
         if RECORDS in self._datasets:
             value = {
                 "doc_id": record.doc_id,
@@ -112,8 +108,7 @@ class _Output:
     def _reject(self, reject: DocumentReject) -> None:
         self.counts["rejects"] += 1
         self._count(reject.row["meta"])
-        reasons = self.counts["by_reason"]
-        reasons[reject.row["reason"]] = reasons.get(reject.row["reason"], 0) + 1
+        count_in(self.counts["by_reason"], reject.row["reason"])
         self._part(REJECTS).add(reject.row, weight=len(reject.row["raw_output"] or ""))
 
     def _count(self, meta: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ def test_two_extractions_in_one_plan_are_refused_instead_of_waiting_for_each_oth
     function = extract_udf(PEOPLE_SCHEMA, config=load_config({"engine": engine}))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
     try:
-        texts = spark.range(2000).selectExpr("concat('Ann ', id) as text").repartition(1)
+        texts = spark.range(1000).selectExpr("concat('Ann ', id) as text").repartition(1)
         first = texts.select(function("text")["record"]["name"].alias("name"))
         second = first.where("name is not null").select(function("name")["record"]["name"].alias("name"))
         with pytest.raises(Exception, match="two extractions in one query plan"):
