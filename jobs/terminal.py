@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
@@ -23,15 +24,17 @@ class Terminal:
         self._stream = stream or sys.stderr
         self._quiet = quiet
         self._width = 0
+        self._screen = None if quiet else _screen(self._stream)
 
     @property
     def is_live(self) -> bool:
-        return not self._quiet and self._stream.isatty()
+        return self._screen is not None
 
     def show(self, line: str) -> None:
         """Replace the progress line."""
-        self._stream.write("\r" + line.ljust(self._width))
-        self._stream.flush()
+        assert self._screen is not None
+        self._screen.write("\r" + line.ljust(self._width))
+        self._screen.flush()
         self._width = len(line)
 
     def say(self, line: str) -> None:
@@ -41,9 +44,23 @@ class Terminal:
             print(line, file=self._stream, flush=True)
 
     def clear(self) -> None:
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
+        if self._width and self._screen is not None:
+            self._screen.write("\r" + " " * self._width + "\r")
+            self._screen.flush()
             self._width = 0
+
+
+def _screen(stream: TextIO) -> TextIO | None:
+    """Where a person looks: the stream, or the terminal of ``spark-submit``, which puts a pipe between."""
+    if stream.isatty():
+        return stream
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    try:
+        behind = os.readlink(f"/proc/{os.getppid()}/fd/2")
+        return open(behind, "w", encoding="utf-8") if behind.startswith(("/dev/pts/", "/dev/tty")) else None
+    except OSError:
+        return None
 
 
 def summary(result: RunResult) -> Iterator[str]:
