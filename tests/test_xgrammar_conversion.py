@@ -1,4 +1,4 @@
-"""Why grammars are written here: what xgrammar 0.2.8's own conversion does with the same schema. Look again at upgrades."""
+"""Why grammars are written here: what xgrammar 0.2.8's own conversion does with the same schema (see at upgrades)."""
 
 import json
 from typing import Any
