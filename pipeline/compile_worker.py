@@ -81,14 +81,18 @@ def _walk_costs(xgr: Any, compiled: Any, info: Any, num_tokens: int) -> list[flo
 
 
 def _limit_memory(extra_mb: int) -> None:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        size = int(statm.read().split()[0]) * resource.getpagesize()
-    limit = size + extra_mb * 2**20
+    limit = _pages(0) * resource.getpagesize() + extra_mb * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _memory_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return _pages(1) * resource.getpagesize() / 2**20
+
+
+def _pages(column: int) -> int:
+    """Of this process: 0 address space, 1 resident."""
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[column])
 
 
 if __name__ == "__main__":
