@@ -155,7 +155,7 @@ def overhead(json_file: Path | None, limit: int, repeats: int, **options: Any) -
 
 
 @main.command()
-@click.option("--documents", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Lines of text, gold.")
+@click.option("--documents", type=click.Path(path_type=Path), required=True, metavar="FILE", help="With gold.")
 @click.option("--schema", required=True, metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With tokenizer.json.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")

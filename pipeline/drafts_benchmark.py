@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.dspark.gold import Layout, write_gold
 from pipeline.dspark.drafting import Matcher
+from pipeline.dspark.gold import Layout, write_gold
 from pipeline.dspark.replay import METHODS, GoldRecord, replay
 from pipeline.dspark.tokens import TokenTable, build_token_table
 from pipeline.errors import ConfigError, InputError
@@ -75,9 +75,7 @@ def load_token_table(folder: Path) -> TokenTable:
     return build_token_table(Tokenizer.from_file(str(file)))
 
 
-def grammar_matchers(
-    schemas: dict[str, Schema], table: TokenTable, layout: Layout
-) -> dict[str, Callable[[], Matcher]]:
+def grammar_matchers(schemas: dict[str, Schema], table: TokenTable, layout: Layout) -> dict[str, Callable[[], Matcher]]:
     """For each schema what makes a fresh matcher of its grammar."""
     import xgrammar
 
@@ -110,7 +108,10 @@ def drafts_table(figures: dict[str, Any]) -> str:
         drafted, accepted = counts["drafted"], counts["accepted"]
         lines.append(f"| {name} | {drafted} | {accepted} | {accepted / drafted:.2f} |")
     if figures["dspark"]["refused_records"]:
-        lines += ["", f"The grammar refuses {figures['dspark']['refused_records']} of {figures['records']} gold records."]
+        lines += [
+            "",
+            f"The grammar refuses {figures['dspark']['refused_records']} of {figures['records']} gold records.",
+        ]
     return "\n".join(lines)
 
 
@@ -144,4 +145,3 @@ def _record(row: dict[str, Any], settings: DraftsSettings, schemas: dict[str, Sc
     name = _schema_of(row, settings)
     output = write_gold(row["gold"], schemas[name].json_schema, settings.layout)
     return GoldRecord(str(row.get("id", "")), row["text"], output, name)
-

@@ -1,4 +1,4 @@
-"""Which of the known outcomes a decision takes: a log-linear model over the document and the record so far, learned online."""
+"""Which of its known outcomes a decision takes: a log-linear model over document and record so far, learned online."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ class Chooser:
         self._bag = bag
         self._weights = weights
 
-    def choose(self, decision: Decision, context: list[int], facts: list[tuple[int, int]]) -> Choice:
-        """`context` (hashes) holds for all outcomes, `facts[k]` (hashes) for outcome k, shared between outcomes."""
+    def choose(self, decision: Decision, context: list[int], facts: Hashes) -> Choice:
+        """`context` (hashes) holds for all outcomes, `facts` (outcomes, any) for single ones, shared."""
         features = np.array(context, dtype=np.uint32)
-        shared = np.array(facts, dtype=np.uint32)
         out = np.empty(len(facts), dtype=np.float32)
         kernels.choose(
             self._weights.values, decision.salts, decision.counts, decision.total, decision.salt,
-            features, self._bag, shared, _BAG_VALUE, out,
+            features, self._bag, facts, _BAG_VALUE, out,
         )  # fmt: skip
-        return Choice(out.tolist(), features, shared)
+        return Choice(out.tolist(), features, facts)
 
     def learn(self, decision: Decision, choice: Choice, right: list[int]) -> None:
         """Learn that one of the outcomes `right` (positions) was taken, which one is left to what is believed."""

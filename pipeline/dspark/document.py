@@ -96,7 +96,7 @@ class Document:
 
     @cached_property
     def _gaps(self) -> Hashes:
-        """What separates a word from the one before, N + 3: 0 nothing, 1 a space, 2 more, 3 a line end, 4 the border of the text."""
+        """What separates a word from the one before, N + 3: 0 nothing, 1 a space, 2 more, 3 a line end, 4 no word."""
         n = self.num_words
         gaps = np.full(n + 3, 4, dtype=np.uint32)
         if n > 1:
@@ -130,7 +130,8 @@ class Document:
             _join(np.minimum(n - at, 4), s0),
         ]
         tags = np.arange(1, len(columns) + 1, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        return np.stack(columns) ^ tags[:, None]
+        features: Hashes = np.stack(columns) ^ tags[:, None]
+        return features
 
     @cached_property
     def stop_features(self) -> Hashes:
@@ -141,7 +142,8 @@ class Document:
         s0, s1, s2 = s[2 : n + 2], s[3 : n + 3], s[4 : n + 4]
         columns = [_join(h1, g), _join(h0, h1), _join(h0, g), _join(s0, g, s1), _join(h1, h2), _join(s0, g, s1, s2), g]
         tags = np.arange(21, len(columns) + 21, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        return np.stack(columns) ^ tags[:, None]
+        features: Hashes = np.stack(columns) ^ tags[:, None]
+        return features
 
     @cached_property
     def bag(self) -> Hashes:

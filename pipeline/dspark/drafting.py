@@ -97,7 +97,7 @@ class RequestDrafter:
         self._memory = memory
         self._eos_token_id = eos_token_id
         self._evidence = Evidence(document, memory)
-        self._learner = Learner(self._evidence)
+        self._learner = Learner(self._evidence, memory)
         self._composer = Composer(self._evidence, memory, min_survival=min_survival, without=without)
         self._tracker = PathTracker(memory)
         self._tail: list[int] = []
@@ -160,7 +160,9 @@ class RequestDrafter:
         done = self._num_drafted
         if 0 < done < len(self._draft) and len(self._draft) - done >= min(max_tokens, _ENOUGH_TOKENS):
             rest = self._draft[done : done + max_tokens]
-            return Draft(rest.token_ids, rest.survival / max(float(self._draft.survival[done - 1]), 1e-6), rest.drafters)
+            return Draft(
+                rest.token_ids, rest.survival / max(float(self._draft.survival[done - 1]), 1e-6), rest.drafters
+            )
         limit = int(max_tokens * self._token_bytes) + 1
         plan = self._composer.compose(
             self._tracker, self._learner.situation, output=self._output, oracle=_Grammar(matcher), limit=limit
@@ -199,7 +201,7 @@ class RequestDrafter:
     def verified(self, num_verified: int, num_accepted: int) -> None:
         """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted.
 
-        The acceptance estimates learn from the text itself in `observe`: it also decides claims beyond what was verified.
+        The acceptance estimates learn from the text in `observe`, which also decides claims beyond what was verified.
         """
 
     def finish(self) -> None:

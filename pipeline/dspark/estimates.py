@@ -22,6 +22,9 @@ class Estimates:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int, int], list[float]] = {}
 
+    def __len__(self) -> int:
+        return len(self._counts)
+
     def probability(self, drafter: str, path: int, claimed: float) -> float:
         """The estimate for a drafter that claims `claimed` at `path` (a salt)."""
         level = bisect_right(_LEVELS, claimed)

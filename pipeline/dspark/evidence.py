@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from pipeline.dspark.chooser import Choice, Chooser
 from pipeline.dspark.document import Document
 from pipeline.dspark.memory import Decision, Memory, Node, Outcome
-from pipeline.dspark.pointer import Pointer
+from pipeline.dspark.pointer import Pointer, level_of
 from pipeline.dspark.renderings import render
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import Stops
-from pipeline.dspark.weights import Floats, salt_of
+from pipeline.dspark.weights import Hashes, salt_of
 
 _MAX_KEPT = 64
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
@@ -26,7 +26,9 @@ def escape(text: bytes) -> bytes:
     """The inside of the JSON string of a UTF-8 text."""
     if _SPECIAL.search(text) is None:
         return text
-    return json.dumps(text.decode("utf-8", "surrogateescape"), ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
+    return json.dumps(text.decode("utf-8", "surrogateescape"), ensure_ascii=False)[1:-1].encode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def unescape(text: bytes) -> bytes:
@@ -56,14 +58,14 @@ class Evidence:
 
     def __init__(self, text: str, memory: Memory) -> None:
         self.document = Document(text)
-        self.pointer = Pointer(self.document, memory.weights)
+        self._memory = memory
+        self.pointer = Pointer(self.document, memory)
         self.stops = Stops(self.document, memory.weights)
         self.chooser = Chooser(self.document.bag, memory.weights)
         self._text = text
         self._rendered: dict[str, Rendered] = {}
-        self._ahead: dict[int, tuple[int, list[tuple[int, Floats | None]]]] = {}
         self._choices: dict[tuple[float, ...], Choice] = {}
-        self._known: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+        self._known: dict[int, tuple[int, Hashes]] = {}
 
     def rendered(self, how: str) -> Rendered:
         """Everything the document has in one rendering."""
@@ -83,20 +85,21 @@ class Evidence:
 
     def glue_choice(self, node: Node, situation: Situation) -> Choice:
         """Chances of what comes after the value of `node`."""
-        decision, end = node.glue, situation.end
-        ahead = self._ahead.get(decision.salt)
-        if ahead is None or ahead[0] != decision.version:
-            ahead = self._ahead[decision.salt] = (decision.version, [self._ahead_of(o.following) for o in decision.outcomes])
-        if end < len(self.document):
-            facts = [
-                (0, 0) if scores is None else (hash((salt, level := _level(scores[end]))) & 0xFFFFFFFF, 64 + level)
-                for salt, scores in ahead[1]
-            ]
-        else:
-            facts = [(0, 0) if scores is None else (hash((salt, 99)) & 0xFFFFFFFF, 99) for salt, scores in ahead[1]]
+        decision = node.glue
+        facts = self.pointer.facts_ahead(self._memory.slots_after(decision), situation.end)
         return self._choose(decision, situation.features(node, self.document), facts)
 
-    def _choose(self, decision: Decision, context: list[int], facts: list[tuple[int, int]]) -> Choice:
+    def value_choice(self, node: Node, situation: Situation) -> Choice:
+        """Chances of how the value of `node` comes about."""
+        decision = node.value
+        facts = self._facts(node)
+        at = decision.positions.get((b"", "repeat"))
+        if at is not None:
+            facts = facts.copy()
+            facts[at, 0] = 100 + (node.salt in situation.last_values)
+        return self._choose(decision, situation.features(node, self.document), facts)
+
+    def _choose(self, decision: Decision, context: list[int], facts: Hashes) -> Choice:
         """The choice, kept until the decision is taken again: it is asked for in drafting and once more in learning."""
         key = (decision.salt, decision.version, decision.total, *context)
         found = self._choices.get(key)
@@ -106,42 +109,24 @@ class Evidence:
             found = self._choices[key] = self.chooser.choose(decision, context, facts)
         return found
 
-    def _ahead_of(self, following: Node | None) -> tuple[int, Floats | None]:
-        if following is None or not following.copied:
-            return 0, None
-        return following.salt, self.pointer.ahead(following)
-
-    def value_choice(self, node: Node, situation: Situation) -> Choice:
-        """Chances of how the value of `node` comes about."""
-        decision = node.value
-        facts = self._facts(node)
-        at = decision.positions.get((b"", "repeat"))
-        if at is not None:
-            facts = [*facts[:at], (100 + (node.salt in situation.last_values), 0), *facts[at + 1 :]]
-        return self._choose(decision, situation.features(node, self.document), facts)
-
-    def _facts(self, node: Node) -> list[tuple[int, int]]:
-        """What the document says to each outcome of a value, as hashes: the same in all situations."""
+    def _facts(self, node: Node) -> Hashes:
+        """What the document says to each outcome of a value, (outcomes, 1): the same in all situations."""
         decision = node.value
         found = self._known.get(decision.salt)
         if found is None or found[0] != decision.version:
-            facts = []
-            for outcome in decision.outcomes:
-                if outcome.how == "literal":
-                    facts.append((300 + self._presence(outcome), 0))
-                elif outcome.how == "copy":
-                    facts.append((200 + _level(self.pointer.best(node)), 0))
-                elif outcome.how == "repeat":
-                    facts.append((0, 0))
-                else:
-                    facts.append((salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how).texts), 3)), 0))
-            found = self._known[decision.salt] = (decision.version, facts)
+            facts = [[self._fact(node, outcome)] for outcome in decision.outcomes]
+            found = self._known[decision.salt] = (decision.version, np.array(facts, dtype=np.uint32))
         return found[1]
+
+    def _fact(self, node: Node, outcome: Outcome) -> int:
+        if outcome.how == "literal":
+            return 300 + self._presence(outcome)
+        if outcome.how == "copy":
+            return 200 + level_of(self.pointer.best(node))
+        if outcome.how == "repeat":
+            return 100
+        return salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how).texts), 3))
 
     def _presence(self, outcome: Outcome) -> int:
         text = outcome.text.strip(b'"').lower()
         return 1 + (text in self.document.lowered) if len(text) > 1 else 0
-
-
-def _level(score: float) -> int:
-    return 0 if score < -8.0 else 16 if score > 8.0 else round(float(score)) + 8

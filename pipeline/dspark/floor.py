@@ -1,4 +1,4 @@
-"""How many draft tokens of a request to verify when verification is nearly free: by survival, holding an acceptance rate."""
+"""How many draft tokens to verify when verification is nearly free: by survival, holding an acceptance rate."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""The inner loops of the log-linear models, compiled by numba where it is there (vLLM brings it), plain Python otherwise.
+"""The inner loops of the log-linear models, compiled by numba (vLLM brings it), plain Python without it.
 
 Every table position is `(feature ^ salt) * multiplier`, its high bits. All arrays are updated in place.
 """
 
+# ruff: noqa: PLR0917 (compiled code takes arrays by position)
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint32]
+Flags = NDArray[np.uint8]
+Slots = NDArray[np.int64]
 
 
 def _hide_library() -> None:
@@ -50,7 +53,7 @@ def _compiled(function: _F) -> _F:
 
 
 @_compiled
-def _at(feature: int, salt: int) -> int:
+def _at(feature: Any, salt: Any) -> int:
     mixed = ((np.uint64(feature) ^ np.uint64(salt)) * _MULTIPLIER) & _LOW
     return int(mixed >> _SHIFT)
 
@@ -62,11 +65,45 @@ def _step(values: Floats, squares: Floats, at: int, slope: float, rate: float) -
 
 
 @_compiled
-def sum_features(values: Floats, features: Hashes, salt: int, first: int, last: int, out: Floats) -> None:
-    """Add to `out` the weights of columns first..last-1 of `features` (features, words)."""
+def sum_features(values: Floats, features: Hashes, salt: int, out: Floats) -> None:
+    """Add to `out` the weights of each column of `features` (features, words)."""
     for row in range(features.shape[0]):
-        for column in range(first, last):
-            out[column - first] += values[_at(features[row, column], salt)]
+        for column in range(features.shape[1]):
+            out[column] += values[_at(features[row, column], salt)]
+
+
+@_compiled
+def fill_row(
+    values: Floats, features: Hashes, salts: Hashes, slot: int, scores: Floats, ahead: Floats, ready: Flags
+) -> None:
+    """Start scores of all words for the path in one slot, and the best from each word on (-8 behind the last)."""
+    size = features.shape[1]
+    for column in range(size):
+        scores[slot, column] = 0.0
+    sum_features(values, features, salts[slot], scores[slot])
+    ahead[slot, size] = -8.0
+    best = -1e30
+    for column in range(size - 1, -1, -1):
+        best = max(best, scores[slot, column])
+        ahead[slot, column] = best
+    ready[slot] = 1
+
+
+@_compiled
+def facts_ahead(
+    values: Floats, features: Hashes, salts: Hashes, slots: Slots, scores: Floats, ahead: Floats, ready: Flags,
+    end: int, out: Hashes,
+) -> None:  # fmt: skip
+    """For each path in `slots` two hashes of the class of its best start score from word `end` on."""
+    for k in range(slots.shape[0]):
+        slot = slots[k]
+        if slot < 0 or slot >= ready.shape[0]:
+            continue
+        if ready[slot] == 0:
+            fill_row(values, features, salts, slot, scores, ahead, ready)
+        level = math.floor(min(8.0, max(-8.0, ahead[slot, end])) + 0.5) + 8
+        out[k, 0] = np.uint32((np.uint64(salts[slot]) * np.uint64(31) + np.uint64(level)) & _LOW)
+        out[k, 1] = np.uint32(64 + level)
 
 
 @_compiled
@@ -188,7 +225,7 @@ def choose(
     values: Floats, salts: Hashes, counts: Floats, total: float, salt: int, context: Hashes, bag: Hashes, facts: Hashes,
     bag_value: float, out: Floats,
 ) -> None:  # fmt: skip
-    """Write the chances of outcomes 0..len(facts)-1; they sum to less than 1, which leaves room for something never seen."""
+    """Write the chances of outcomes 0..len(facts)-1; their sum leaves room for something never seen."""
     size = facts.shape[0]
     top = -1e30
     for k in range(size):
@@ -238,7 +275,11 @@ def warm_up() -> None:
     squares = np.ones(1 << BITS, dtype=np.float32)
     words, features = np.zeros(8, dtype=np.uint32), np.zeros((2, 2), dtype=np.uint32)
     pair, counts = np.zeros(2, dtype=np.float32), np.ones(2, dtype=np.float32)
-    sum_features(values, features, 1, 0, 2, pair)
+    sum_features(values, features, 1, pair)
+    slots, ready = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint8)
+    rows = np.zeros((1, 2), dtype=np.float32), np.zeros((1, 3), dtype=np.float32)
+    facts_ahead(values, features, words, slots, *rows, ready, 0, features[:1].copy())
+    fill_row(values, features, words, 0, *rows, ready)
     stop_chances(values, features, words, 1, 2, 3, 0, 0, pair)
     step_stop(values, squares, features, words, 1, 2, 3, 0, 1, 0.5, 0.1)
     start_scores(values, pair, counts, 0, 1, 2, pair.copy())

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.dspark.alignment import align
 from pipeline.dspark.chooser import Choice
 from pipeline.dspark.evidence import Evidence
-from pipeline.dspark.memory import MAX_TEXT_BYTES, Decision, Node
+from pipeline.dspark.memory import MAX_TEXT_BYTES, Decision, Memory, Node
 from pipeline.dspark.path import Segment
 from pipeline.dspark.renderings import DATES, NUMBERS
 from pipeline.dspark.situation import Situation
@@ -20,8 +20,9 @@ _SURE = 0.96
 class Learner:
     """Takes the segments of one record in order and keeps its `situation`."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, memory: Memory) -> None:
         self._evidence = evidence
+        self._memory = memory
         self.situation = Situation()
 
     def take(self, segment: Segment) -> None:
@@ -78,7 +79,7 @@ class Learner:
         if places and ("copy" in taken.values()) and belief[list(taken.values()).index("copy")] > 0.2:
             gold = evidence.pointer.learn(node, situation.end, situation.before, [p.start for p in places], None)
             place = next(p for p in places if p.start == gold)
-            node.copied += 1
+            self._memory.copied(node)
             evidence.stops.learn(node, place.start, place.end, place.whole)
             for gap, after_sign, written in place.separators:
                 written_as = node.separators.setdefault((gap[:8], after_sign), {})

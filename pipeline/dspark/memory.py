@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.dspark.estimates import Estimates
 from pipeline.dspark.spellings import Spellings
 from pipeline.dspark.weights import Floats, Hashes, Weights, salt_of
 
-MAX_NODES = 2048
+MAX_NODES = 1024
 MAX_OUTCOMES = 24
-MAX_SEEN = 256
-MAX_TEXT_BYTES = 256
+MAX_SEEN = 128
+MAX_SLOTS = 128
+# A path copied so often has a slot.
+_OFTEN = 4
+MAX_TEXT_BYTES = 96
 _FORGET_AT = 2000.0
+
+Slots = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One way a decision went: a literal text, or a way of copying (`how` names it); `following` is the path after glue."""
+    """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue."""
 
     text: bytes
     how: str
@@ -27,9 +33,9 @@ class Outcome:
 
 
 class Decision:
-    """The ways one decision went in earlier records, at most MAX_OUTCOMES; `counts[k]` and `salts[k]` belong to outcome k."""
+    """The ways one decision went, at most MAX_OUTCOMES; `counts[k]` and `salts[k]` belong to outcome k."""
 
-    __slots__ = ("counts", "outcomes", "positions", "salt", "salts", "total", "version")
+    __slots__ = ("counts", "outcomes", "positions", "salt", "salts", "slots", "slots_key", "total", "version")
 
     def __init__(self, salt: int) -> None:
         self.salt = salt
@@ -39,6 +45,8 @@ class Decision:
         self.salts: Hashes = np.zeros(MAX_OUTCOMES, dtype=np.uint32)
         self.total = 0.0
         self.version = 0
+        self.slots: Slots = np.zeros(0, dtype=np.int64)
+        self.slots_key = (-1, -1)
 
     def position(self, text: bytes, how: str, following: Node | None = None) -> int:
         """Where the outcome of this text and kind stands, made where it is new; the least used one makes room."""
@@ -74,12 +82,12 @@ class Decision:
 class Node:
     """One JSON path, array indices wild."""
 
-    __slots__ = ("children", "copied", "glue", "key", "parent", "salt", "seen", "separators", "value")
+    __slots__ = ("children", "copied", "glue", "key", "parent", "salt", "seen", "separators", "slot", "value")
 
     def __init__(self, key: bytes, parent: Node | None) -> None:
         self.key = key
         self.parent = parent
-        self.salt = salt_of(key, (parent.salt * 31 + 7) & 0xFFFFFFFF if parent else 0)
+        self.salt: int = salt_of(key, (parent.salt * 31 + 7) & 0xFFFFFFFF if parent else 0)
         self.children: dict[bytes, Node] = {}
         self.value = Decision(self.salt ^ 0x11111111)
         self.glue = Decision(self.salt ^ 0x22222222)
@@ -88,6 +96,8 @@ class Node:
         # (text between two words, the word before is a sign) -> what was written for it -> how often
         self.separators: dict[tuple[bytes, bool], dict[bytes, int]] = {}
         self.copied = 0
+        # Row of this path in the tables of start scores; -1 while it is seldom copied.
+        self.slot = -1
 
     def meet(self, text: bytes) -> bool:
         """Whether `text` was met here before, among the last MAX_SEEN values."""
@@ -105,8 +115,9 @@ class Memory:
     """What the records of one schema have taught so far.
 
     Bound: at most MAX_NODES paths, each with two decisions of at most MAX_OUTCOMES texts and MAX_SEEN values of at most
-    MAX_TEXT_BYTES; in practice tens of kilobytes. `weights` (2 MiB, fixed) may be shared by all schemas of an engine, so
-    that a key learned in one helps in the next. Nothing grows with the number of documents.
+    MAX_TEXT_BYTES: about 100 MiB at the very worst, below one in practice. `weights` (2 MiB) and `estimates` may be
+    shared by all schemas of an engine, so that a key learned in one helps in the next. Nothing grows with the number
+    of documents.
     """
 
     def __init__(self, weights: Weights | None = None, estimates: Estimates | None = None) -> None:
@@ -117,6 +128,24 @@ class Memory:
         self.num_records = 0
         self.token_bytes = 4.0
         self.spellings = Spellings()
+        self.slot_salts: Hashes = np.zeros(MAX_SLOTS, dtype=np.uint32)
+        self.num_slots = 0
+
+    def copied(self, node: Node) -> None:
+        """The value of `node` was copied from a document once more."""
+        node.copied += 1
+        if node.slot < 0 and node.copied >= _OFTEN and self.num_slots < MAX_SLOTS:
+            node.slot = self.num_slots
+            self.slot_salts[node.slot] = node.salt
+            self.num_slots += 1
+
+    def slots_after(self, decision: Decision) -> Slots:
+        """The slots of the paths that follow a glue decision's outcomes."""
+        key = (decision.version, self.num_slots)
+        if decision.slots_key != key:
+            found = [-1 if o.following is None else o.following.slot for o in decision.outcomes]
+            decision.slots_key, decision.slots = key, np.array(found, dtype=np.int64)
+        return decision.slots
 
     def child(self, node: Node, key: bytes) -> Node:
         """The node of `key` below `node`; beyond MAX_NODES all new keys of a node share one."""

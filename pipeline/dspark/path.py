@@ -29,7 +29,19 @@ class PathTracker:
     A scalar includes its quotes. A number ends where the glue after it starts.
     """
 
-    __slots__ = ("_escaped", "_expect_key", "_key", "_memory", "_pending", "_stack", "done", "indices", "is_glue", "node", "prefix")
+    __slots__ = (
+        "_escaped",
+        "_expect_key",
+        "_key",
+        "_memory",
+        "_pending",
+        "_stack",
+        "done",
+        "indices",
+        "is_glue",
+        "node",
+        "prefix",
+    )
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -134,7 +146,9 @@ class PathTracker:
         elif byte == _ESCAPE:
             self._escaped = True
         elif byte == _QUOTE:
-            self._pending = self._memory.child(self._stack[-1][0] if self._stack else self._memory.root, bytes(self._key))
+            self._pending = self._memory.child(
+                self._stack[-1][0] if self._stack else self._memory.root, bytes(self._key)
+            )
             self._key = None
             self._expect_key = False
             return

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.dspark import kernels
 from pipeline.dspark.document import Document, words_of
-from pipeline.dspark.memory import Node
-from pipeline.dspark.weights import Floats, Weights, mix
+from pipeline.dspark.memory import Memory, Node, Slots
+from pipeline.dspark.weights import Floats, Hashes, mix
+
+Flags = NDArray[np.uint8]
 
 _RATE = 0.25
 _NUM_RIVALS = 6
@@ -41,23 +43,48 @@ class Starts(NamedTuple):
 class Pointer:
     """Start scores of all paths in one document; what a path's own features add is computed once and kept."""
 
-    def __init__(self, document: Document, weights: Weights) -> None:
+    def __init__(self, document: Document, memory: Memory) -> None:
         self._document = document
-        self._weights = weights
+        self._weights = memory.weights
+        self._salts = memory.slot_salts
         self._views: dict[int, _View] = {}
         self._starts: dict[tuple[int, int, int], Starts] = {}
         self._used: Floats = np.zeros(len(document), dtype=np.float32)
+        # Rows of the paths that have a slot; one is filled when it is first asked for.
+        self._num_rows = memory.num_slots
+        self._scores: Floats = np.empty((self._num_rows, len(document)), dtype=np.float32)
+        self._ahead: Floats = np.empty((self._num_rows, len(document) + 1), dtype=np.float32)
+        self._ready: Flags = np.zeros(self._num_rows, dtype=np.uint8)
 
     def _view(self, node: Node) -> _View:
         found = self._views.get(node.salt)
         if found is None:
-            size = len(self._document)
-            scores = np.zeros(size, dtype=np.float32)
-            kernels.sum_features(self._weights.values, self._document.start_features, node.salt, 0, size, scores)
-            if node.copied <= 20:
-                self._add_key_bonus(node, scores)
-            found = self._views[node.salt] = _View(scores, np.maximum.accumulate(scores[::-1])[::-1])
+            found = self._views[node.salt] = (
+                self._row(node.slot) if 0 <= node.slot < self._num_rows else self._new(node)
+            )
         return found
+
+    def _row(self, slot: int) -> _View:
+        features, values = self._document.start_features, self._weights.values
+        if not self._ready[slot]:
+            kernels.fill_row(values, features, self._salts, slot, self._scores, self._ahead, self._ready)
+        return _View(self._scores[slot], self._ahead[slot])
+
+    def _new(self, node: Node) -> _View:
+        size = len(self._document)
+        scores = np.zeros(size, dtype=np.float32)
+        kernels.sum_features(self._weights.values, self._document.start_features, node.salt, scores)
+        self._add_key_bonus(node, scores)
+        return _View(scores, np.maximum.accumulate(scores[::-1])[::-1])
+
+    def facts_ahead(self, slots: Slots, end: int) -> Hashes:
+        """(outcomes, 2): for paths in `slots` how well the best start from word `end` on scores, as hashes."""
+        facts = np.zeros((len(slots), 2), dtype=np.uint32)
+        kernels.facts_ahead(
+            self._weights.values, self._document.start_features, self._salts, slots,
+            self._scores, self._ahead, self._ready, min(end, len(self._document)), facts,
+        )  # fmt: skip
+        return facts
 
     def _add_key_bonus(self, node: Node, scores: Floats) -> None:
         """A path's own name left of a word makes it a likely start before anything was learned."""
@@ -71,14 +98,10 @@ class Pointer:
             for position in positions.get(word, ()) or positions.get(word.capitalize(), ()):
                 scores[position + 1 : position + 4] += _KEY_WEIGHT
 
-    def ahead(self, node: Node) -> Floats:
-        """For each word the best start score from it on, without the distance."""
-        return self._view(node).ahead
-
     def best(self, node: Node) -> float:
         """The best start score, without the distance."""
         ahead = self._view(node).ahead
-        return float(ahead[0]) if len(ahead) else -8.0
+        return float(ahead[0]) if len(self._document) else -8.0
 
     def starts(self, node: Node, end: int, before: int) -> Starts:
         """Scores of each word; `end` is the word after the last copied value, `before` the salt of its path."""
@@ -87,14 +110,16 @@ class Pointer:
         if found is None:
             scores = np.empty(len(self._used), dtype=np.float32)
             static = self._view(node).scores
-            best, norm = kernels.start_scores(self._weights.values, static, self._used, end, node.salt, mix(node.salt, before), scores)
+            best, norm = kernels.start_scores(
+                self._weights.values, static, self._used, end, node.salt, mix(node.salt, before), scores
+            )
             if len(self._starts) >= _MAX_KEPT:
                 self._starts.clear()
             found = self._starts[key] = Starts(scores, norm, best)
         return found
 
     def learn(self, node: Node, end: int, before: int, right: list[int], among: NDArray[np.int64] | None) -> int:
-        """Learn that the value started at one of `right`, out of all words or `among`; returns the likeliest of them."""
+        """Learn that the value started at one of `right`, of all words or `among`; returns the likeliest of them."""
         scores = self.starts(node, end, before).scores
         gold = right[0] if len(right) == 1 else max(right, key=lambda word: (scores[word], -word))
         pool = scores if among is None else scores.take(among)
@@ -115,7 +140,9 @@ class Pointer:
             slope = chances[rank] / total - (rank == 0)
             if abs(slope) > 0.03:
                 used = float(self._used[word])
-                kernels.step_start(values, squares, self._document.start_features, word, end, used, salt, pair, slope, _RATE)
+                kernels.step_start(
+                    values, squares, self._document.start_features, word, end, used, salt, pair, slope, _RATE
+                )
         self._starts.clear()
         return gold
 
@@ -123,3 +150,8 @@ class Pointer:
         """Words start..end were copied."""
         self._used[start : end + 1] = 1.0
         self._starts.clear()
+
+
+def level_of(score: float) -> int:
+    """A score as a class 0..16."""
+    return 0 if score < -8.0 else 16 if score > 8.0 else math.floor(score + 0.5) + 8

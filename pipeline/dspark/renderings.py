@@ -15,7 +15,9 @@ _NUMBER = re.compile(rf"\d+(?:[.,']\d+)*(?:\s?[{_SIGNS}]|\s\d+/\d+|/\d+)?|[{_SIG
 _NUMERIC_DATE = re.compile(r"\b(\d{1,4})\s?[-/.\u5e74]\s?(\d{1,2})\s?[-/.\u6708]\s?(\d{1,4})\b")
 _NAMED_DATE = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?[\s/.-]*([^\W\d_]{3,9})[\s,./'-]*(\d{4}|\d{2})\b")
 _NAMED_DATE_FIRST = re.compile(r"\b([^\W\d_]{3,9})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
-_MONTHS = {m: i for i, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_MONTHS = {
+    m: i for i, m in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
+}
 _MAX_FOUND = 400
 
 Rendered = tuple[int, bytes]

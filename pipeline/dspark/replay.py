@@ -34,7 +34,7 @@ class GoldRecord:
 
 @dataclass
 class ReplayResult:
-    """Counts of one method over a set; times are wall-clock of propose, observe and verified (`finish` and set-up apart)."""
+    """Counts of one method over a set; `draft_s` is processor time of propose, observe and verified."""
 
     tokens: int = 0
     steps: int = 0

@@ -25,12 +25,20 @@ class Stops:
         self._weights = weights
 
     def chances(self, node: Node, start: int, first: int, last: int | None = None) -> list[float]:
-        """The chance to stop after word first, first + 1, ... given that it did not stop before; 16 words or up to `last`."""
+        """The chance to stop after word first, first + 1, … given no stop before; 16 words or up to `last`."""
         document = self._document
         size = min((first + _WINDOW if last is None else last + 1), len(document)) - first
         out = np.empty(max(size, 0), dtype=np.float32)
         kernels.stop_chances(
-            self._weights.values, document.stop_features, document.hashes, _NUM_COMMON, _COMMON, node.salt ^ _SALT, start, first, out
+            self._weights.values,
+            document.stop_features,
+            document.hashes,
+            _NUM_COMMON,
+            _COMMON,
+            node.salt ^ _SALT,
+            start,
+            first,
+            out,
         )
         chances: list[float] = out.tolist()
         return chances
@@ -44,6 +52,6 @@ class Stops:
             if abs(slope) < 0.1 or (word == end and not stopped):
                 continue
             kernels.step_stop(
-                self._weights.values, self._weights.squares, document.stop_features, document.hashes, _NUM_COMMON, _COMMON,
-                node.salt ^ _SALT, start, word, slope, _RATE,
+                self._weights.values, self._weights.squares, document.stop_features, document.hashes,
+                _NUM_COMMON, _COMMON, node.salt ^ _SALT, start, word, slope, _RATE,
             )  # fmt: skip

@@ -45,7 +45,7 @@ class TokenTable:
     special_ids: frozenset[int]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text` as the start of an output, without a special token or the space some vocabularies put first."""
+        """The ids of `text` as the start of an output, without special tokens or a space put first."""
         ids = self._aligned("\n", text)
         return self._raw(text) if ids is None else ids
 

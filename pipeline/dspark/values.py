@@ -120,7 +120,9 @@ class ValueWriter:
                 merged[value] = (merged.get(value, (0.0, 0))[0] + share, word)
         return [_Guess(chance * share, value, "document", word + 1) for value, (share, word) in merged.items()]
 
-    def _copy(self, sketch: Sketch, node: Node, start: int, at: int, prefix: bytes, claimed: float) -> Written | None:
+    def _copy(  # noqa: PLR0917 (called in the innermost place)
+        self, sketch: Sketch, node: Node, start: int, at: int, prefix: bytes, claimed: float
+    ) -> Written | None:
         """Copy from byte `at` of a value that starts at word `start`, up to where it probably stops."""
         document = self._evidence.document
         first = bisect_left(document.end_list, at)
@@ -178,7 +180,7 @@ class ValueWriter:
         return None
 
     def end(self, sketch: Sketch, node: Node, prefix: bytes, output: bytearray) -> bytes | None:
-        """A value that is neither known nor in the document: repeat the output, or end here; returns it where it ends."""
+        """A value neither known nor in the document: repeat the output, or end here; returns it where it ends."""
         if not self._with_output:
             return None
         text = bytes(output) + bytes(sketch.text)
