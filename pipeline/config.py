@@ -113,13 +113,36 @@ class DSparkConfig(Settings):
 
 
 class OutputConfig(Settings):
-    """What is written and when a run counts as failed."""
+    """What is written and when a run counts as failed; all of it may change between runs into the same folder.
+
+    ``grounding`` finds each value's place in its document (``meta.spans``). Values of the fields in
+    ``require_grounding`` (see :class:`pipeline.grounding_rule.GroundingRule`) that stand nowhere are treated by
+    ``ungrounded``. ``confidence`` keeps the probability of each value (``meta.confidence``). ``report`` writes
+    ``report.html``, which shows a sample of documents.
+    """
 
     path: str | None = None
     formats: tuple[OutputFormat, ...] = ("parquet", "jsonl")
     profile: str = "spark"
     id_field: str = "doc_id"
     max_reject_rate: float | None = Field(default=None, ge=0.0, le=1.0)
+    report: bool = True
+    grounding: bool = True
+    require_grounding: tuple[str, ...] = ()
+    ungrounded: Literal["reject", "null"] = "reject"
+    confidence: bool = False
+
+    @field_validator("require_grounding")
+    @classmethod
+    def _paths_are_named(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not path.strip() for path in paths):
+            raise ValueError("a path is blank; write a field as /orders/*/amount")
+        return paths
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether writing the output needs the documents' text."""
+        return self.grounding or bool(self.require_grounding)
 
 
 class JournalConfig(Settings):
@@ -128,6 +151,13 @@ class JournalConfig(Settings):
     flush_outcomes: int = Field(default=256, ge=1)
     flush_interval_s: float = Field(default=30.0, gt=0)
     retry_rejects: bool = False
+
+
+class PartitionConfig(Settings):
+    """How much work a task of the extraction stage gets on a cluster: ``minutes`` at an estimated speed."""
+
+    minutes: float = Field(default=10.0, gt=0)
+    tokens_per_s: float = Field(default=2000.0, gt=0)
 
 
 class RunConfig(Settings):
@@ -142,6 +172,7 @@ class RunConfig(Settings):
     dspark: DSparkConfig = DSparkConfig()
     output: OutputConfig = OutputConfig()
     journal: JournalConfig = JournalConfig()
+    partition: PartitionConfig = PartitionConfig()
     quiet: bool = False
 
 

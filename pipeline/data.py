@@ -24,6 +24,7 @@ class RejectReason(StrEnum):
     TIMEOUT = "TIMEOUT"
     MERGE_CONFLICT = "MERGE_CONFLICT"
     PROFILE_LOSS = "PROFILE_LOSS"
+    UNGROUNDED = "UNGROUNDED"
 
 
 @dataclass(frozen=True, slots=True)

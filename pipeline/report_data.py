@@ -10,12 +10,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pipeline.chunking import document_text
 from pipeline.data import FieldError
 from pipeline.grounding import Grounder
 from pipeline.plan import best_outcomes
 from pipeline.report import TimelinePoint
 from pipeline.report_sample import SampleRecord, SampleReject
+from pipeline.udf.ground import ground_record, spans_of, text_of
 from pipeline.udf.merge import DocumentRecord, DocumentReject, merge_document
 from pipeline.udf.stage import Stage
 
@@ -68,10 +68,11 @@ def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[Sa
     for doc_id in sorted(documents):
         parts = documents[doc_id]
         outcome = merge_document({"doc_id": doc_id, "chunks": parts}, stage)
-        text = document_text([(p["text"], p["char_start"], p["char_end"]) for p in parts if p["text"] is not None])
+        text = text_of(parts)
+        if isinstance(outcome, DocumentRecord) and stage.config.output.reads_text:
+            outcome = ground_record(outcome, parts, stage)
         if isinstance(outcome, DocumentRecord) and len(records) < NUM_RECORDS:
-            spans = Grounder(text).ground(outcome.value)
-            records.append(SampleRecord(doc_id, text, outcome.value, spans, attempts=outcome.meta["attempts"]))
+            records.append(_record(outcome, text))
         elif isinstance(outcome, DocumentReject) and len(rejects) < NUM_REJECTS:
             rejects.append(_reject(outcome, text))
     return records, rejects
@@ -84,6 +85,13 @@ def _outcomes_of(keys: set[str], outcomes: DataFrame) -> dict[str, dict[str, Any
         return {}
     rows = best_outcomes(outcomes.where(F.col("key").isin(sorted(keys)))).collect()
     return {row["key"]: row["outcome"].asDict(recursive=True) for row in rows}
+
+
+def _record(record: DocumentRecord, text: str) -> SampleRecord:
+    meta = record.meta
+    spans = spans_of(meta) or Grounder(text).ground(record.value)
+    confidence = {entry["path"]: entry["confidence"] for entry in meta["confidence"] or ()}
+    return SampleRecord(record.doc_id, text, record.value, spans, confidence, attempts=meta["attempts"])
 
 
 def _reject(reject: DocumentReject, text: str) -> SampleReject:
