@@ -28,7 +28,10 @@ _SLICES = 2  # each pass is cut in slices and the variants take turns, so that a
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One variant on one slice of the documents. ``counters`` are DSpark's, for this slice alone."""
+    """One variant on one slice of the documents. ``counters`` are DSpark's, for this slice alone.
+
+    With one request in flight ``document_s`` holds each document's time, ``document_tokens`` its output tokens.
+    """
 
     variant: str
     in_flight: int
@@ -39,6 +42,8 @@ class Measurement:
     num_output_bytes: int
     num_steps: int
     counters: Mapping[str, float] = field(default_factory=dict)
+    document_s: tuple[float, ...] = ()
+    document_tokens: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -213,7 +218,10 @@ def _slices(num_documents: int, in_flight: int) -> Iterator[range]:
 
 
 def _measurement(variant: str, in_flight: int, index: int, done: Pass, counters: Mapping[str, float]) -> Measurement:
+    alone = in_flight == 1
     return Measurement(
+        document_s=tuple(end - start for start, end in itertools.pairwise((0.0, *done.ended_s))) if alone else (),
+        document_tokens=tuple(c.output_tokens for c in done.completions) if alone else (),
         variant=variant,
         in_flight=in_flight,
         slice_index=index,

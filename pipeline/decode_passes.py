@@ -11,10 +11,11 @@ from pipeline.protocols import Completion, Engine, Request
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass took and gave, in the order of its requests."""
+    """What a pass took and gave, in the order of its requests. ``ended_s`` is when each ended, from the start."""
 
     elapsed_s: float
     completions: tuple[Completion, ...]
+    ended_s: tuple[float, ...]
     num_steps: int
 
     @property
@@ -33,7 +34,7 @@ class Pass:
 def decode(engine: Engine, requests: Sequence[Request], *, in_flight: int) -> Pass:
     """Decode all ``requests``, never more than ``in_flight`` at a time, in order of submission."""
     waiting = list(reversed(requests))
-    done: dict[str, Completion] = {}
+    done: dict[str, tuple[Completion, float]] = {}
     num_running = num_steps = 0
     started = time.perf_counter()
     while waiting or num_running:
@@ -41,8 +42,9 @@ def decode(engine: Engine, requests: Sequence[Request], *, in_flight: int) -> Pa
             engine.submit(waiting.pop())
             num_running += 1
         for completion in engine.step():
-            done[completion.request_id] = completion
+            done[completion.request_id] = completion, time.perf_counter() - started
             num_running -= 1
         num_steps += 1
     elapsed_s = time.perf_counter() - started
-    return Pass(elapsed_s, tuple(done[request.request_id] for request in requests), num_steps)
+    completions, ended_s = zip(*(done[request.request_id] for request in requests), strict=True)
+    return Pass(elapsed_s, completions, ended_s, num_steps)

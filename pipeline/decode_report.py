@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.decode_benchmark import Measurements
 
-_COLUMNS = ("elapsed_s", "num_output_tokens", "num_output_bytes", "num_steps")
+_LENGTH_GROUPS = 4
 
 
 def summary(found: Measurements, *, model: str, dtype: str, machine: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def summary(found: Measurements, *, model: str, dtype: str, machine: Mapping[str
         "num_identical": {str(n): _num_identical(found, n, "dspark") for n in levels},
         "num_identical_ngram": {str(n): _num_identical(found, n, "ngram") for n in levels},
         "num_identical_plain": {str(n): _num_identical_plain(found, n, lowest) for n in levels},
+        "ratios_by_output_tokens": _by_length(found),
         "tokens_per_s": _per_second(found, levels, variants, "num_output_tokens", 1.0),
         "kilobytes_per_s": _per_second(found, levels, variants, "num_output_bytes", 1024.0),
         "drafting_share": _share(found, levels, "drafting_ms"),
@@ -140,6 +141,22 @@ def _per_second(
             if seconds and variant != "bound":
                 rate = found.total(variant, level, column) / unit / seconds
                 table.setdefault(variant, {})[str(level)] = round(rate, 3)
+    return table
+
+
+def _by_length(found: Measurements) -> dict[str, float]:
+    """Plain time over DSpark's for documents alone in flight, in groups of equal number by their output tokens."""
+    times: dict[str, list[tuple[int, float]]] = {"plain": [], "dspark": []}
+    for m in found.all:
+        if m.variant in times:
+            times[m.variant] += zip(m.document_tokens, m.document_s, strict=True)
+    pairs = sorted((tokens, plain, dspark) for (tokens, plain), (_, dspark) in zip(*times.values(), strict=False))
+    number = min(_LENGTH_GROUPS, len(pairs))
+    table = {}
+    for index in range(number):
+        group = pairs[len(pairs) * index // number : len(pairs) * (index + 1) // number]
+        mean = round(sum(tokens for tokens, _, _ in group) / len(group))
+        table[str(mean)] = round(sum(plain for _, plain, _ in group) / sum(dspark for _, _, dspark in group), 4)
     return table
 
 

@@ -19,8 +19,6 @@ from pipeline.forced_share import forced_share
 from pipeline.models import resolve_model
 from pipeline.tokenizer import Tokenizer
 
-_LENGTH_GROUPS = 4
-
 
 def run_decode(
     *,
@@ -128,3 +126,11 @@ def _draw(folder: Path, figures: Mapping[str, Any]) -> None:
         x_label="requests in flight",
         y_label="times as fast",
     )
+    if figures["ratios_by_output_tokens"]:
+        line_chart(
+            folder / "decode_output_length.png",
+            {"DSpark": [(float(n), ratio) for n, ratio in figures["ratios_by_output_tokens"].items()]},
+            title="Speed relative to plain vLLM by output length, one request in flight",
+            x_label="output tokens (mean of a quarter of the documents)",
+            y_label="times as fast",
+        )

@@ -60,6 +60,15 @@ def test_one_different_output_is_not_identical(figures: dict[str, Any]) -> None:
     assert figures["num_identical"] == {"1": 2, "4": 1}
 
 
+def test_documents_alone_in_flight_are_compared_by_output_length() -> None:
+    found = Measurements(Workload())  # type: ignore[arg-type]
+    for variant, times in (("plain", (4.0, 10.0)), ("dspark", (2.0, 2.0))):
+        found.all.append(Measurement(variant, 1, 0, 2, sum(times), 50, 1, 9, {}, times, (40, 10)))
+    found.texts = {("plain", 1): ["a", "b"], ("dspark", 1): ["a", "b"]}
+    figures = summary(found, model="demo", dtype="float32", machine={})
+    assert figures["ratios_by_output_tokens"] == {"10": 5.0, "40": 2.0}
+
+
 def test_the_table_shows_every_level_and_only_what_was_measured(figures: dict[str, Any]) -> None:
     text = markdown(figures)
     assert "| in flight | 1 | 4 |" in text
