@@ -57,6 +57,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--engine-arg", "engine_arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
 @click.option("--config", "config_file", metavar="FILE.yaml", help="The same settings as a file; options win.")
 @click.option("--dspark/--no-dspark", default=None, help="Speculative decoding with DSpark. [default: on]")
+@click.option("--target-partition-minutes", type=float, metavar="N", help="Work per task on a cluster. [default: 10]")
 @click.option("--retry-rejects", is_flag=True, default=None, help="Do earlier rejects again.")
 @click.option("--overwrite", is_flag=True, help="Replace results of a run with other settings in the same folder.")
 @click.option("--quiet", is_flag=True, default=None, help="No progress, no table; errors only.")
@@ -117,6 +118,7 @@ def _config(file: str | None, options: dict[str, Any]) -> RunConfig:
             "prompt.examples": read_examples(options["examples"]),
             "decoding.max_retries": options["max_retries"],
             "dspark.enabled": options["dspark"],
+            "partition.minutes": options["target_partition_minutes"],
             "journal.retry_rejects": options["retry_rejects"],
             "quiet": options["quiet"],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 FOLDER = "progress"
@@ -24,6 +24,7 @@ class Counts:
     journal_s: float = 0.0
     journal_files: int = 0
     engine_id: str = ""
+    device: str = ""
 
     @property
     def done(self) -> int:
@@ -51,4 +52,18 @@ def total(parts: Iterable[Counts]) -> Counts:
         if part.engine_id:
             engines.add(part.engine_id)
     result.engine_id = str(len(engines))
+    result.engine.update(_ratios(result.engine))
     return result
+
+
+def _ratios(engine: Mapping[str, float]) -> dict[str, float]:
+    """Ratios among an engine's counters, made anew from the totals: the sum of ratios says nothing."""
+    parts = {
+        "mean_acceptance_length": ("num_tokens", "num_decode_steps"),
+        "acceptance_rate": ("num_accepted", "num_drafted"),
+    }
+    return {
+        name: engine.get(over, 0.0) / engine[under] if engine.get(under) else float(name == "mean_acceptance_length")
+        for name, (over, under) in parts.items()
+        if name in engine
+    }

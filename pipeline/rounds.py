@@ -16,13 +16,14 @@ from pipeline.markers import combine, load_suspects, read_markers, save_suspects
 from pipeline.metrics import FOLDER as PROGRESS
 from pipeline.metrics import Counts, total
 from pipeline.plan import Pending, count_pending, partitioned, pending_chunks, read_outcomes
-from pipeline.session import engine_pool, is_local
+from pipeline.scheduling import engine_profile, num_partitions
+from pipeline.session import engine_pool
 from pipeline.storage import Storage
 from pipeline.udf.extract import RESULT_COLUMNS, ExtractTask, extract_function
 from pipeline.udf.stage import Stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 logger = logging.getLogger(__name__)
 
@@ -95,15 +96,6 @@ def read_counts(journal: Storage) -> Counts:
     return total(Counts.from_json(item) for item in data if item)
 
 
-def num_slots(spark: SparkSession, stage: Stage) -> int:
-    """How many engines can work at the same time."""
-    engine = stage.config.engine
-    if is_local(spark):
-        takes_device = engine.kind == "vllm" or "device" in engine.args
-        return 1 if takes_device else int(spark.sparkContext.defaultParallelism)
-    return max(1, int(spark.sparkContext.defaultParallelism))
-
-
 def _run_round(
     plan: DataFrame,
     stage: Stage,
@@ -115,9 +107,7 @@ def _run_round(
 ) -> None:
     spark = plan.sparkSession
     chunks = pending_chunks(plan, read_outcomes(spark, journal), again=again)
-    slots = num_slots(spark, stage)
-    num_partitions = slots if is_local(spark) else slots * 4
-    chunks = partitioned(chunks, pending, num_partitions=max(1, min(num_partitions, pending.num_keys)))
+    chunks = partitioned(chunks, pending, num_partitions=num_partitions(spark, stage.config, pending))
     speculative = spark.conf.get("spark.speculation", "false") == "true"
     task = ExtractTask(
         stage=stage,
@@ -127,7 +117,8 @@ def _run_round(
         judge_attempts=not speculative,
     )
     with engine_pool(spark):
-        chunks.mapInArrow(extract_function(task), RESULT_COLUMNS).collect()
+        profile = engine_profile(spark, stage.config)
+        chunks.mapInArrow(extract_function(task), RESULT_COLUMNS, profile=profile).collect()
 
 
 def _count_good(outcomes: DataFrame) -> int:

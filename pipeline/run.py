@@ -275,7 +275,7 @@ def done_so_far(output: str) -> int:
 def _identity(stage: Stage) -> dict[str, Any]:
     """What must be the same for a run to go on in its folder; limit, profile and format may change."""
     return {
-        "schema": stage.schema.fingerprint,
+        "schema": stage.schema.extraction_fingerprint,
         "prompt": stage.prompt_fingerprint,
         "model": stage.model_id,
         "decoding": stage.config.decoding.model_dump(mode="json"),

@@ -112,7 +112,8 @@ class _Work:
     ) -> None:
         started = time.monotonic()
         stage, before = self._task.stage, loaded.engine.counters()
-        self._counts.engine_id, self._counts.load_s = loaded.instance_id, loaded.load_s
+        self._counts.engine_id, self._counts.device = loaded.instance_id, loaded.device
+        self._counts.load_s = loaded.load_s
         if first is not None:
             for outcome in extractor_of(stage, loaded).run(_chain(first, source)):
                 self._take(outcome, journal, loaded, before, started)

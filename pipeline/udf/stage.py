@@ -16,11 +16,14 @@ from pipeline.errors import ConfigError
 from pipeline.models import model_identity, resolve_model
 from pipeline.prompting import Prompting
 from pipeline.schema import Schema, load_schema
-from pipeline.validation import Validator
+from pipeline.strict_json import dumps
+from pipeline.validation import Invalid, Validator
 
 _VERSION = 1  # part of every key: raise when outcomes of older versions must not be reused
 _MIN_CHUNK_TOKENS = 16
 _SCRIPTED_MODEL_LEN = 8192
+_COMPILE_LIMIT_S = 60.0
+_COMPILE_LIMIT_MB = 2048
 _HARMLESS_ARGS = frozenset(
     {
         "async_scheduling",
@@ -53,7 +56,8 @@ _HARMLESS_ARGS = frozenset(
 class Stage:
     """Everything a worker needs. Heavy parts (tokenizer, prompts, validator) are built where they are used.
 
-    ``fingerprint`` stands for all that decides an outcome besides the text of its chunk; ``chunk_tokens`` is the
+    ``fingerprint`` stands for all that decides an outcome besides the text of its chunk (how chunks are merged does
+    not; only where a chunk was too long for its answer, its halves were merged by the policy of that run); ``chunk_tokens`` is the
     largest chunk, ``max_model_len`` the context length, both in tokens.
     """
 
@@ -81,7 +85,7 @@ class Stage:
 
     @cached_property
     def validator(self) -> Validator:
-        return Validator(self.schema)
+        return Validator(self.schema, max_depth=self.config.dspark.max_json_depth)
 
     @property
     def engine_id(self) -> str:
@@ -105,13 +109,15 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         ConfigError: unknown model, prompt too long, unimportable script.
         SchemaError: the schema cannot be read or has no grammar.
     """
-    from pipeline.grammar import build_grammar  # compiles; workers get the text and never need it
+    from pipeline.compiling import check_compiles
+    from pipeline.grammar import build_grammar  # workers get the text and never need it
 
     if schema is None:
         if config.schema_spec is None:
             raise ConfigError("no schema is given", hint="pass --schema FILE.py:Class or schema=")
         schema = load_schema(config.schema_spec)
-    grammar = build_grammar(schema, layout=config.decoding.layout)
+    grammar = build_grammar(schema, layout=config.decoding.layout, max_json_depth=config.dspark.max_json_depth)
+    _check_examples(config, schema)
     scripted = config.engine.kind == "scripted"
     if scripted:
         from pipeline.testing import load_script
@@ -120,13 +126,20 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
     model = "scripted" if scripted else resolve_model(config.engine)
     model_id = f"scripted:{config.engine.script}" if scripted else model_identity(config.engine)
     prompting = _prompting(config, schema, load_tokenizer(config, model))
+    if not scripted:
+        check_compiles(
+            grammar,
+            model if Path(model).is_dir() else None,
+            time_limit_s=_COMPILE_LIMIT_S,
+            memory_limit_mb=_COMPILE_LIMIT_MB,
+        )
     max_model_len = _model_length(config, model)
     args = {name: value for name, value in config.engine.args.items() if name not in _HARMLESS_ARGS}
     fingerprint = _hash(
         [
             _VERSION,
             prompting.fingerprint,
-            schema.fingerprint,
+            schema.extraction_fingerprint,
             grammar.fingerprint,
             model_id,
             args,
@@ -146,6 +159,16 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         max_model_len=max_model_len,
         chunk_tokens=_chunk_tokens(config, max_model_len, prompting.num_fixed_tokens),
     )
+
+
+def _check_examples(config: RunConfig, schema: Schema) -> None:
+    """An example that its own schema refuses would teach the model what is then rejected."""
+    validator = Validator(schema)
+    for number, example in enumerate(config.prompt.examples, start=1):
+        verdict = validator.validate(dumps(example.output))
+        if isinstance(verdict, Invalid):
+            found = "; ".join(f"{error.path or '/'}: {error.message}" for error in verdict.errors[:3])
+            raise ConfigError(f"example {number} does not fit the schema: {found}", hint="correct its output")
 
 
 def load_tokenizer(config: RunConfig, model: str) -> Any:

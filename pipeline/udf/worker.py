@@ -32,16 +32,22 @@ class LoadedEngine:
     engine: Engine
     settings_id: str
     load_s: float
+    device: str = ""
     instance_id: str = field(default_factory=lambda: f"{os.getpid()}-{uuid.uuid4().hex[:6]}")
 
 
 class _Worker:
-    """State of this process: at most one engine, and the lock that goes with it."""
+    """State of this process: at most one engine, and the lock that goes with it.
+
+    A worker keeps its device for life, whatever address Spark names later: CUDA cannot change it, and the tasks of an
+    executor only permute its addresses.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._loaded: LoadedEngine | None = None
         self._lock: DeviceLock | None = None
+        self._device: str | None = None
         self._busy = False
         self._idle_since_s = 0.0
         self._watcher: threading.Thread | None = None
@@ -68,7 +74,7 @@ class _Worker:
                 self._lock.label("")
 
     def _load(self, stage: Stage, attempt: str) -> LoadedEngine:
-        device = device_of(stage)
+        device = self._device = self._device or device_of(stage)
         if device is not None:
             self._lock = self._lock or DeviceLock(device)
             self._lock.acquire(attempt=attempt)
@@ -81,7 +87,7 @@ class _Worker:
             self._loaded = None
         started = time.monotonic()
         engine = build_engine(stage)
-        self._loaded = LoadedEngine(engine, stage.engine_id, time.monotonic() - started)
+        self._loaded = LoadedEngine(engine, stage.engine_id, time.monotonic() - started, device or "")
         return self._loaded
 
     def _drop(self) -> None:
@@ -156,11 +162,26 @@ def build_engine(stage: Stage) -> Engine:
 
 
 def device_of(stage: Stage) -> str | None:
-    """What the engine occupies alone; None where it occupies nothing (scripted, unless ``args.device`` says so)."""
+    """What the engine occupies alone; None where it occupies nothing (scripted, unless ``args.device`` says so).
+
+    Makes the task's GPU addresses the only ones this process sees; vLLM must not be imported yet.
+    """
+    addresses = gpu_addresses()
+    if addresses:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(addresses)
+        return "gpu-" + "-".join(addresses)
     if stage.config.engine.kind == "scripted":
         device = stage.config.engine.args.get("device")
         return str(device) if device else None
-    return os.environ.get("CUDA_VISIBLE_DEVICES") or "host"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return f"gpu-{visible}" if visible else "host"
+
+
+def gpu_addresses() -> list[str]:
+    """The GPUs that Spark gave to this task."""
+    context = _task_context()
+    gpu = context.resources().get("gpu") if context is not None else None
+    return list(gpu.addresses) if gpu is not None else []
 
 
 def attempt_id() -> str:
