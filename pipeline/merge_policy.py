@@ -8,11 +8,12 @@ from typing import Any, Literal, get_args
 
 from pipeline.errors import SchemaError
 from pipeline.schema_nodes import EMPTY, Node, child, resolve, types
-from pipeline.subschemas import pointer, walk
+from pipeline.subschemas import map_schemas, pointer, walk
 
 Policy = Literal["first", "last", "concat", "max", "vote", "error"]
 AnyPolicy = Policy | Literal["fields"]
 POLICIES: tuple[str, ...] = get_args(Policy)
+KEYWORDS = frozenset({"merge", "key"})
 
 _TYPES_OF = {
     "concat": {"array", "string"},
@@ -30,6 +31,17 @@ class FieldPolicy:
     policy: AnyPolicy
     key: tuple[str, ...] = ()
     max_items: int | None = None
+
+
+def without_merge(json_schema: Node) -> dict[str, Any]:
+    """The schema without what says how chunks are merged, which neither the model nor validation reads."""
+
+    def change(node: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in node.items() if name not in KEYWORDS}
+
+    stripped = map_schemas(json_schema, change)
+    assert isinstance(stripped, dict)
+    return stripped
 
 
 class MergePolicies:

@@ -7,8 +7,10 @@ a string. ``datetime``: a zone is required (RFC 3339); ``NaiveDatetime`` is loca
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -16,6 +18,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from pipeline.errors import SchemaError
+from pipeline.merge_policy import KEYWORDS
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -80,7 +83,10 @@ def _check_aliases(cls: type[BaseModel], read: dict[str, Any], written: dict[str
 
 
 def source_fingerprint(cls: type[BaseModel]) -> str:
-    """Hash of the sources of the class and of the models in its fields that carry validators; "" where none does."""
+    """Hash of the sources of the class and of the models in its fields that carry validators; "" where none does.
+
+    Comments and layout do not count, nor do merge policies: they are no part of what a validator decides.
+    """
     seen: dict[type[BaseModel], None] = {}
 
     def visit(annotation: Any) -> None:
@@ -97,7 +103,21 @@ def source_fingerprint(cls: type[BaseModel]) -> str:
         decorators = model.__pydantic_decorators__
         if decorators.field_validators or decorators.model_validators or decorators.validators:
             try:
-                parts.append(inspect.getsource(model))
-            except (OSError, TypeError):
+                parts.append(_plain_source(inspect.getsource(model)))
+            except (OSError, TypeError, SyntaxError):
                 parts.append(model.__qualname__)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
+
+
+def _plain_source(source: str) -> str:
+    tree = ast.parse(textwrap.dedent(source))
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg == "json_schema_extra" and isinstance(keyword.value, ast.Dict):
+                pairs = zip(keyword.value.keys, keyword.value.values, strict=True)
+                kept = [(k, v) for k, v in pairs if not (isinstance(k, ast.Constant) and k.value in KEYWORDS)]
+                keyword.value.keys, keyword.value.values = [k for k, _ in kept], [v for _, v in kept]
+        call.keywords = [k for k in call.keywords if k.arg != "json_schema_extra" or ast.unparse(k.value) != "{}"]
+    return ast.unparse(tree)

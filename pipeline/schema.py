@@ -18,6 +18,7 @@ from pipeline import schema_origin
 from pipeline.canonical import canonical
 from pipeline.ddl import is_ddl, parse_ddl
 from pipeline.errors import SchemaError
+from pipeline.merge_policy import without_merge
 from pipeline.references import BASE, Resources
 from pipeline.schema_origin import ClassOrigin
 from pipeline.strict_json import JsonTextError, dumps, loads
@@ -35,6 +36,8 @@ class Schema:
 
     ``json_schema`` is canonical and must not be changed; ``fingerprint`` is the SHA-256 of its text and of the
     sources of a class's own validators. ``original``, where set, is a document that values must satisfy as well.
+    ``extraction_fingerprint`` leaves out how chunks are merged (``merge``, ``key``): equal for schemas that differ in
+    nothing that the model or validation sees, so that their outcomes can be shared.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Schema:
     source: Source
     origin: ClassOrigin | None = None
     original: dict[str, Any] | None = field(default=None, hash=False)
+    extraction_fingerprint: str = ""
 
     def model_class(self) -> type[BaseModel] | None:
         """The Pydantic class, or None where the schema is no class. Raises SchemaError where it cannot be loaded."""
@@ -176,7 +180,9 @@ def _from_document(document: dict[str, Any], name: str, source: Source, options:
     return Schema(
         name=str(title) if isinstance(title, str) and title else name, json_schema=found.json_schema,
         fingerprint=_hash(found.json_schema, dumps(found.original) if found.original else ""), source=source,
-        original=found.original,
+        original=found.original, extraction_fingerprint=_hash(
+            without_merge(found.json_schema), dumps(without_merge(found.original)) if found.original else ""
+        ),
     )  # fmt: skip
 
 
@@ -187,7 +193,11 @@ def _from_class(cls: type, origin: ClassOrigin, options: _Options) -> Schema:
     json_schema = canonical(class_json_schema(model), close_objects=options.close_objects).json_schema
     if options.require_object:
         _check_root(json_schema)
-    return Schema(model.__name__, json_schema, _hash(json_schema, source_fingerprint(model)), "pydantic", origin)
+    sources = source_fingerprint(model)
+    return Schema(
+        model.__name__, json_schema, _hash(json_schema, sources), "pydantic", origin,
+        extraction_fingerprint=_hash(without_merge(json_schema), sources),
+    )  # fmt: skip
 
 
 def _model(cls: type) -> type[BaseModel]:

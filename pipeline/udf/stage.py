@@ -57,8 +57,8 @@ class Stage:
     """Everything a worker needs. Heavy parts (tokenizer, prompts, validator) are built where they are used.
 
     ``fingerprint`` stands for all that decides an outcome besides the text of its chunk (how chunks are merged does
-    not; only where a chunk was too long for its answer, its halves were merged by the policy of that run); ``chunk_tokens`` is the
-    largest chunk, ``max_model_len`` the context length, both in tokens.
+    not; only where a chunk was too long for its answer, its halves were merged by the policy of that run).
+    ``chunk_tokens`` is the largest chunk, ``max_model_len`` the context length, both in tokens.
     """
 
     config: RunConfig
