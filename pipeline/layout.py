@@ -14,9 +14,14 @@ from pipeline.strict_json import dumps, whole_numbers
 
 def render(schema: Schema, value: Any, *, layout: str = "spaced") -> str:
     """The text that the grammar of ``layout`` (spaced, indented, compact) takes for a valid value."""
+    return render_value(schema.json_schema, value, layout=layout)
+
+
+def render_value(json_schema: Mapping[str, Any], value: Any, *, layout: str = "spaced") -> str:
+    """As :func:`render`, for a canonical JSON Schema."""
     separators = (",", ":") if layout == "compact" else (", ", ": ")
-    writer = _Writer(Expander(schema.json_schema), separators)
-    return writer.write(schema.json_schema, value, 0 if layout == "indented" else None, ())
+    writer = _Writer(Expander(dict(json_schema)), separators)
+    return writer.write(dict(json_schema), value, 0 if layout == "indented" else None, ())
 
 
 class _Writer:

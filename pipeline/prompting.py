@@ -17,6 +17,7 @@ from pipeline.config import Layout, PromptConfig
 from pipeline.data import Chunk, FieldError
 from pipeline.errors import ConfigError
 from pipeline.fields import describe_fields
+from pipeline.layout import render_value
 from pipeline.protocols import Prompt
 
 _MARKER = "@@text-{index}@@"
@@ -65,7 +66,7 @@ class Prompting:
         self._shared = [("system", system)]
         for example in config.examples:
             self._shared.append(("user", example.text))
-            self._shared.append(("assistant", write_json(example.output, layout)))
+            self._shared.append(("assistant", render_value(json_schema, example.output, layout=layout)))
         self._prefix, self._suffix = self._frame(self._shared)
 
     @property
@@ -124,11 +125,3 @@ class Prompting:
 
 def _join(pieces: Sequence[list[int]]) -> list[int]:
     return [token for piece in pieces for token in piece]
-
-
-def write_json(value: Any, layout: Layout) -> str:
-    """A JSON value in one of the fixed layouts that the grammar allows."""
-    if layout == "indented":
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    separators = (",", ":") if layout == "compact" else (", ", ": ")
-    return json.dumps(value, ensure_ascii=False, separators=separators)

@@ -11,7 +11,7 @@ from pipeline.data import Chunk, FieldError
 from pipeline.demo_model import ensure_demo_model
 from pipeline.errors import ConfigError
 from pipeline.fields import describe_fields
-from pipeline.prompting import Prompting, write_json
+from pipeline.prompting import Prompting
 from pipeline.testing import CharacterTokenizer
 from pipeline.tokenizer import Tokenizer
 
@@ -124,7 +124,14 @@ def test_fields_are_described_once_with_type_nesting_and_description() -> None:
 
 @pytest.mark.parametrize(
     ("layout", "text"),
-    [("spaced", '{"a": [1, "é"]}'), ("compact", '{"a":[1,"é"]}'), ("indented", '{\n  "a": [\n    1,\n    "é"\n  ]\n}')],
+    [
+        ("spaced", '{"a": "é", "b": [1]}'),
+        ("compact", '{"a":"é","b":[1]}'),
+        ("indented", '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}'),
+    ],
 )
-def test_examples_are_written_in_the_layout_of_the_grammar(layout: str, text: str) -> None:
-    assert write_json({"a": [1, "é"]}, layout) == text  # type: ignore[arg-type]
+def test_examples_are_written_as_the_grammar_wants_them(layout: str, text: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array"}}}
+    config = PromptConfig(examples=(Example(text="t", output={"b": [1], "a": "é"}),))
+    prompting = Prompting(CharacterTokenizer(), config=config, json_schema=schema, layout=layout)  # type: ignore[arg-type]
+    assert f"<assistant>{text}</assistant>" in "".join(map(chr, prompting.first(chunk("x")).token_ids))
