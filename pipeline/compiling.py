@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -72,6 +73,27 @@ def check_compiles(
     if "error" in answer:
         raise _too_much(spec, f"the grammar does not compile: {answer['error']}")
     return CompileReport(**answer)
+
+
+def check_compiles_once(
+    spec: GrammarSpec, tokenizer_folder: str | Path | None, *, time_limit_s: float, memory_limit_mb: int
+) -> None:
+    """As :func:`check_compiles`, but a grammar that has compiled for this tokenizer on this machine is not tried again.
+
+    What is kept under the user's cache folder is an empty file named by hashes.
+    """
+    tokenizer = "" if tokenizer_folder is None else str(Path(tokenizer_folder).resolve())
+    limits = f"{spec.fingerprint}\n{tokenizer}\n{time_limit_s}\n{memory_limit_mb}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline" / "compiled"
+    mark = cache / hashlib.sha256(limits.encode()).hexdigest()
+    if mark.exists():
+        return
+    check_compiles(spec, tokenizer_folder, time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError:
+        return  # a home that cannot be written to only costs the check again
 
 
 def _wait_ready(process: subprocess.Popen[str], task: dict[str, Any]) -> tuple[bool, str]:

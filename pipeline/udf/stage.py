@@ -109,7 +109,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         ConfigError: unknown model, prompt too long, unimportable script.
         SchemaError: the schema cannot be read or has no grammar.
     """
-    from pipeline.compiling import check_compiles
+    from pipeline.compiling import check_compiles_once
     from pipeline.grammar import build_grammar  # workers get the text and never need it
 
     if schema is None:
@@ -127,7 +127,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
     model_id = f"scripted:{config.engine.script}" if scripted else model_identity(config.engine)
     prompting = _prompting(config, schema, load_tokenizer(config, model))
     if not scripted:
-        check_compiles(
+        check_compiles_once(
             grammar,
             model if Path(model).is_dir() else None,
             time_limit_s=_COMPILE_LIMIT_S,
