@@ -37,7 +37,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--input", "input_path", metavar="PATH_OR_TABLE", help="Documents: a file, folder, glob, URI or table.")
-@click.option("--input-format", metavar="FORMAT", help="jsonl, parquet, csv, text (one file = one document) or table.")
+@click.option(
+    "--input-format",
+    metavar="FORMAT",
+    help="jsonl, parquet, csv, table; or one document a file: text, pdf, html, docx.",
+)
 @click.option("--id-column", metavar="NAME", help="Column that names a document. [default: doc_id or id]")
 @click.option("--text-column", metavar="NAME", help="Column with the text. [default: text]")
 @click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
@@ -54,6 +58,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--max-retries", type=int, metavar="N", help="Retries of an invalid output. [default: 1]")
 @click.option("--max-reject-rate", type=float, metavar="RATE", help="Exit with 3 above this share of rejects (0 to 1).")
 @click.option("--id-field", metavar="NAME", help='Name of the id in records.jsonl; "" leaves it out. [default: doc_id]')
+@click.option("--grounding/--no-grounding", default=None, help="Find each value in its document. [default: on]")
+@click.option(
+    "--require-grounding", multiple=True, metavar="PATH", help="Fields whose values must be found; repeatable."
+)
+@click.option("--ungrounded", metavar="reject|null", help="What becomes of a value that is not. [default: reject]")
+@click.option("--confidence", is_flag=True, default=None, help="Keep the probability of each value.")
+@click.option("--report/--no-report", default=None, help="Write report.html with a sample. [default: on]")
 @click.option("--engine-arg", "engine_arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
 @click.option("--config", "config_file", metavar="FILE.yaml", help="The same settings as a file; options win.")
 @click.option("--dspark/--no-dspark", default=None, help="Speculative decoding with DSpark. [default: on]")
@@ -112,6 +123,11 @@ def _config(file: str | None, options: dict[str, Any]) -> RunConfig:
             "output.formats": list(options["formats"]) or None,
             "output.id_field": options["id_field"],
             "output.max_reject_rate": options["max_reject_rate"],
+            "output.grounding": options["grounding"],
+            "output.require_grounding": list(options["require_grounding"]) or None,
+            "output.ungrounded": options["ungrounded"],
+            "output.confidence": options["confidence"],
+            "output.report": options["report"],
             "engine.model": options["model"],
             "engine.args": engine_args(options["engine_arg"]),
             "prompt.instructions": text_or_file(options["instructions"]),
@@ -180,7 +196,13 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 def _fail(error: PipelineError) -> NoReturn:
     click.echo("error: " + " ".join(str(error).split()), err=True)
-    sys.exit(EXIT_USAGE if isinstance(error, ConfigError | InputError) else EXIT_FAILED)
+    if isinstance(error, ConfigError | InputError):
+        sys.exit(EXIT_USAGE)
+    from pipeline.session import log_file
+
+    if log_file().exists():
+        click.echo(f"what Spark and the engine said is in {log_file()}", err=True)
+    sys.exit(EXIT_FAILED)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
+from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError, InputError
 from pipeline.sources import SourceFile, check_columns, check_parquet, list_files, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
@@ -28,7 +29,13 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".csv": "csv",
     ".txt": "text",
     ".md": "text",
+    ".pdf": "pdf",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".docx": "docx",
 }
+_ONE_PER_FILE = ("text", "pdf", "html", "docx")
 _ID_COLUMNS = ("doc_id", "id")
 _POSITION = "_extract_position"
 
@@ -37,7 +44,7 @@ def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
     """The documents of a source; at most ``config.limit`` of them, the first ones.
 
     Raises:
-        ConfigError: no path, unknown format, unknown column.
+        ConfigError: no path, unknown format, unknown column, a format whose library is not installed.
         InputError: the path is missing or cannot be read.
     """
     if not config.path:
@@ -48,9 +55,12 @@ def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
     if kind == "parquet":
         check_parquet(list_files(config.path, suffix=None)[0])
         return documents_of(_parquet(spark, config.path), config)
-    if kind not in ("jsonl", "csv", "text"):
-        raise ConfigError(f"input format {kind!r} is not available in this version")
-    files = list_files(config.path, suffix={"jsonl": (".jsonl", ".ndjson", ".json"), "csv": (".csv",)}.get(kind))
+    if kind in get_args(FileFormat):
+        check_available(cast(FileFormat, kind))
+    suffix = None if kind == "text" else tuple(end for end, known in _BY_SUFFIX.items() if known == kind)
+    files = list_files(config.path, suffix=suffix)
+    if kind in _ONE_PER_FILE:
+        files = files[: config.limit]
     return _from_files(spark, config, files, kind)
 
 
@@ -70,7 +80,8 @@ def infer_format(spark: SparkSession, path: str) -> InputFormat:
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
         raise ConfigError(
-            f"cannot tell the format of {path} from its name", hint="pass --input-format jsonl, parquet, csv or text"
+            f"cannot tell the format of {path} from its name",
+            hint="pass --input-format jsonl, parquet, csv, text, pdf, html or docx",
         )
     return kind
 

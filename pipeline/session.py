@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 ENGINE_POOL_VARIABLE = "SPARK_EXTRACT_POOL"
 """Spark keeps Python workers apart by their environment, so a variable of its own gives a stage its own workers."""
@@ -19,21 +25,43 @@ THREADS_VARIABLE = "SPARK_EXTRACT_THREADS"
 """How many cores a local engine may use: all, where Spark gives a task one."""
 
 
-def make_session(*, app_name: str = "extract", quiet: bool = True) -> SparkSession:
-    """The running session, or a new one on ``local[*]`` (or the master that ``spark-submit`` set)."""
+def make_session(*, app_name: str = "extract") -> SparkSession:
+    """The running session, or a new one on ``local[*]`` (or the master that ``spark-submit`` set).
+
+    What a new JVM and its workers say goes to :func:`log_file`, unless this program logs at INFO itself.
+
+    Raises:
+        ConfigError: Spark does not start; says why.
+    """
     from pyspark.sql import SparkSession
 
+    verbose = logger.isEnabledFor(logging.INFO)
     builder = SparkSession.builder.appName(app_name)
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR" if quiet else "WARN",
+        "spark.log.level": "WARN" if verbose else "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
         "spark.sql.shuffle.partitions": "32",
     }.items():
         if not _is_set(name):
             builder = builder.config(name, value)
-    return with_package(builder.getOrCreate())
+    if verbose or _is_submitted() or SparkSession.getActiveSession() is not None:
+        return with_package(builder.getOrCreate())
+    with _stderr_to(log_file()):
+        try:
+            return with_package(builder.getOrCreate())
+        except Exception as error:  # PySpark raises several classes here; all of them mean: no JVM
+            said = log_file().read_text(errors="replace").strip().splitlines()
+            reason = said[0] if said else str(error).strip().splitlines()[0]
+            raise ConfigError(f"Spark does not start: {reason}", hint="Spark needs Java 17 or newer") from None
+
+
+def log_file() -> Path:
+    """Where Spark's own log of this process goes."""
+    folder = Path(tempfile.gettempdir()) / f"spark-extract-{os.getuid()}"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder / f"spark-{os.getpid()}.log"
 
 
 def with_package(spark: SparkSession) -> SparkSession:
@@ -64,9 +92,27 @@ def engine_pool(spark: SparkSession) -> Iterator[None]:
         environment.pop(THREADS_VARIABLE, None)
 
 
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Programs started in this block write their errors to a file; this process goes on as before."""
+    kept = os.dup(2)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(target)
+        os.close(kept)
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _is_set(name: str) -> bool:
     """Whether spark-submit was given a setting: it starts this program behind a gateway that knows it."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not _is_submitted():
         return False
     from pyspark import SparkConf, SparkContext
 

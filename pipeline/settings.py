@@ -18,6 +18,11 @@ _SETTINGS = {
     "id_column": "input.id_column",
     "text_column": "input.text_column",
     "profile": "output.profile",
+    "grounding": "output.grounding",
+    "require_grounding": "output.require_grounding",
+    "ungrounded": "output.ungrounded",
+    "confidence": "output.confidence",
+    "report": "output.report",
     "retry_rejects": "journal.retry_rejects",
 }
 

@@ -8,14 +8,16 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from pipeline.data import RejectReason
+from pipeline.documents import FileFormat
 from pipeline.errors import ConfigError, InputError
 from pipeline.storage import Storage
 from pipeline.udf.arrow import batches_of
+from pipeline.udf.files import file_rows
 
 SPLIT_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
@@ -30,6 +32,7 @@ _DOCUMENT_SCHEMA = pa.schema(
         ("detail", pa.string()),
     ]
 )
+_FILE_ROWS = {kind: file_rows(kind) for kind in get_args(FileFormat)}
 Row = dict[str, Any]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -90,7 +93,7 @@ def check_columns(files: list[SourceFile], *, kind: str, id_column: str | None, 
         ConfigError: a column is missing.
         InputError: the file cannot be read, or holds nothing of its format.
     """
-    if kind == "text":
+    if kind in ("text", *_FILE_ROWS):
         return None
     columns = _csv_header(files) if kind == "csv" else _json_fields(files[0])
     if not columns:
@@ -127,7 +130,7 @@ def split_file(file: SourceFile) -> list[tuple[int, int]]:
 
 def read_function(kind: str, *, id_column: str | None, text_column: str, limit: int | None) -> Read:
     """Parts (index, uri, name, start, stop, first_line) to documents; at most ``limit`` from each part."""
-    make = {"jsonl": _jsonl_rows, "csv": _csv_rows, "text": _text_rows}[kind]
+    make = {"jsonl": _jsonl_rows, "csv": _csv_rows, "text": _text_rows, **_FILE_ROWS}[kind]
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         for part in (part for batch in batches for part in batch.to_pylist()):

@@ -119,7 +119,8 @@ class Storage:
         """No file and no folder at the root, hidden ones included."""
         from pyarrow.fs import FileSelector
 
-        return not self._fs.get_file_info(FileSelector(self._base, allow_not_found=True))
+        with _writing(self.root):
+            return not self._fs.get_file_info(FileSelector(self._base, allow_not_found=True))
 
     def delete(self, path: str) -> None:
         """Delete a file or a folder with all in it; one that is missing is fine."""
