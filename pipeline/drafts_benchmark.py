@@ -29,7 +29,7 @@ class DraftsSettings:
     order: str = "given"
     without: frozenset[str] = frozenset()
     max_draft_tokens: int = 16
-    rate: float = 0.6
+    rate: float = 0.62
 
 
 def measure_drafts(settings: DraftsSettings) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def replay(
     matchers: Mapping[str, Callable[[], Matcher]],
     max_draft_tokens: int = 16,
     without: frozenset[str] = frozenset(),
-    rate: float = 0.6,
+    rate: float = 0.62,
 ) -> ReplayResult:
     """Replay `records` one after the other, history starting empty; `matchers[schema]()` is a fresh matcher.
 
