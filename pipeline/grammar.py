@@ -14,6 +14,7 @@ from typing import Literal
 from pipeline.coverage import Keyword, classify
 from pipeline.emitter import emit
 from pipeline.errors import SchemaError
+from pipeline.merge_policy import without_merge
 from pipeline.schema import Schema
 from pipeline.shape_builder import build_shapes
 
@@ -37,7 +38,7 @@ def build_grammar(schema: Schema, *, layout: Layout = "spaced", max_json_depth: 
     stay on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper
     than ``max_json_depth`` (validation bounds what recursion may reach).
     """
-    table, root, dropped = build_shapes(schema.json_schema)
+    table, root, dropped = build_shapes(without_merge(schema.json_schema))
     emitted = emit(table, root, layout)
     if emitted.depth > max_json_depth:
         raise SchemaError(

@@ -13,6 +13,16 @@ def test_counts_survive_their_file_and_add_up() -> None:
     assert (both.done, both.output_tokens, both.engine["steps"], both.engine_id) == (4, 10, 5.0, "1")
 
 
+def test_ratios_are_made_from_totals_and_not_added() -> None:
+    one = {"num_tokens": 30.0, "num_decode_steps": 10.0, "mean_acceptance_length": 3.0, "num_drafted": 0.0,
+           "num_accepted": 0.0, "acceptance_rate": 0.0}  # fmt: skip
+    two = {"num_tokens": 90.0, "num_decode_steps": 90.0, "mean_acceptance_length": 1.0, "num_drafted": 50.0,
+           "num_accepted": 20.0, "acceptance_rate": 0.4}  # fmt: skip
+    engine = total([Counts(engine=one), Counts(engine=two)]).engine
+    assert (engine["mean_acceptance_length"], engine["acceptance_rate"]) == (1.2, 0.4)
+    assert total([Counts(engine={"engine_steps": 1.0})]).engine == {"engine_steps": 1.0}
+
+
 def test_a_count_of_a_newer_version_is_skipped() -> None:
     assert Counts.from_json(b'{"records": 1, "new": 2}').records == 1
 
