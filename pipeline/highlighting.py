@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -12,12 +12,22 @@ _COLOURS = ("#fde68a", "#bbf7d0", "#bfdbfe", "#fbcfe8", "#ddd6fe", "#fed7aa", "#
 _BOX = "border:1px solid #d1d5db;border-radius:6px;padding:8px;margin:6px 0;color:#111827;background:#ffffff"
 
 
-def highlight(text: str, value: Mapping[str, Any], *, title: str = "") -> str:
+def highlight(
+    text: str,
+    value: Mapping[str, Any],
+    *,
+    title: str = "",
+    spans: Sequence[Span] | None = None,
+    confidence: Mapping[str, float] | None = None,
+) -> str:
     """One HTML element: the text with a mark for each value found in it, coloured by field, then what was not found.
 
-    Everything from outside is escaped. Where two values stand in the same place, the first field has the mark.
+    ``spans`` are found here unless given; ``confidence`` (by JSON pointer) goes to the tips of the marks. Needs no
+    script and no frame, so that it shows wherever notebooks do. Everything from outside is escaped. Where two values
+    stand in the same place, the first field has the mark.
     """
-    spans = Grounder(text).ground(value)
+    if spans is None:
+        spans = Grounder(text).ground(value)
     colours = {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(value)}
     parts, at = [], 0
     for span, start, end in _marks(spans):
@@ -25,7 +35,9 @@ def highlight(text: str, value: Mapping[str, Any], *, title: str = "") -> str:
         style = f"background:{colours[field]};color:#111827" + (
             ";border-bottom:2px dotted #6b7280" if span.kind != "exact" else ""
         )
-        tip = escape(f"{span.path} ({span.kind})", quote=True)
+        probable = (confidence or {}).get(span.path)
+        kind = span.kind if probable is None else f"{span.kind}, confidence {probable:.0%}"
+        tip = escape(f"{span.path} ({kind})", quote=True)
         parts += [escape(text[at:start]), f'<mark style="{style}" title="{tip}">{escape(text[start:end])}</mark>']
         at = end
     body = "".join([*parts, escape(text[at:])])
@@ -42,7 +54,7 @@ def highlight(text: str, value: Mapping[str, Any], *, title: str = "") -> str:
     )
 
 
-def _marks(spans: tuple[Span, ...]) -> list[tuple[Span, int, int]]:
+def _marks(spans: Sequence[Span]) -> list[tuple[Span, int, int]]:
     """Spans in text order that do not overlap."""
     found = [(span, span.start, span.end) for span in spans if span.start is not None and span.end is not None]
     found.sort(key=lambda item: item[1])
@@ -53,7 +65,7 @@ def _marks(spans: tuple[Span, ...]) -> list[tuple[Span, int, int]]:
     return kept
 
 
-def _missing(spans: tuple[Span, ...], value: Mapping[str, Any]) -> str:
+def _missing(spans: Sequence[Span], value: Mapping[str, Any]) -> str:
     lost = [
         f"{escape(span.path)} = <b>{escape(str(_at(value, span.path)))}</b>" for span in spans if span.kind == "none"
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.data import FieldError
 from pipeline.grounding import Span
-from pipeline.html_page import page
+from pipeline.highlighting import highlight
 
 MAX_TEXT_CHARS = 20_000
 LOW_CONFIDENCE = 0.7
@@ -30,9 +30,7 @@ class SampleRecord:
     attempts: int = 1
 
     def _repr_html_(self) -> str:
-        height = min(640, 130 + 21 * max(self.text.count("\n") + len(self.text) // 60, 8))
-        content = escape(page(self.doc_id, record_html(self, is_open=True)))
-        return f'<iframe srcdoc="{content}" style="width:100%;height:{height}px;border:0"></iframe>'
+        return highlight(self.text, self.value, title=self.doc_id, spans=self.spans, confidence=self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
