@@ -87,12 +87,14 @@ class Record:
 
     ``value`` is the parsed JSON value; ``json`` its canonical compact text, from which outputs are derived.
     ``attempts`` keeps only counts of failed attempts' tokens where raw outputs are not needed any more.
+    ``confidence`` (JSON pointer to probability) is None where nobody asked for it.
     """
 
     chunk: Chunk
     value: dict[str, Any]
     json: str
     attempts: tuple[Attempt, ...]
+    confidence: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

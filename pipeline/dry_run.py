@@ -11,8 +11,8 @@ from pipeline.config import RunConfig
 from pipeline.data import Chunk
 from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
-from pipeline.plan import count_pending, count_plan, pending_chunks, read_outcomes, write_plan
-from pipeline.readers import read_documents
+from pipeline.plan import count_pending, count_plan, pending_chunks, plan_step, read_outcomes, write_plan
+from pipeline.readers import read_through
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
 from pipeline.udf.lines import check_lines
@@ -37,9 +37,10 @@ def dry_run(config: RunConfig, *, spark: SparkSession | None = None) -> Iterator
     check_folder(output, stage)
     with tempfile.TemporaryDirectory(prefix="extract-dry-run-") as folder, spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
-        plan = write_plan(read_documents(spark, config.input), stage, Storage(folder), folder="plan")
+        plan = write_plan(read_through(spark, config.input, plan_step(stage)), Storage(folder), folder="plan")
         counts = count_plan(plan)
-        pending = count_pending(pending_chunks(plan, read_outcomes(spark, output.child(JOURNAL))))
+        outcomes = read_outcomes(spark, output.child(JOURNAL))
+        pending = count_pending(pending_chunks(plan, outcomes, with_confidence=config.output.confidence))
         first = plan.where("key is not null").orderBy("position", "chunk_index").first()
     yield f"documents          {counts.num_documents}"
     yield f"without text       {counts.num_rejected}"

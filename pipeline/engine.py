@@ -8,7 +8,6 @@ outlive its Spark task; in process, killing the worker frees the GPU.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -17,13 +16,15 @@ from typing import Any
 
 from pipeline.config import DecodingConfig, DSparkConfig, EngineConfig
 from pipeline.data import FinishReason
-from pipeline.dspark.arguments import engine_arguments
+from pipeline.dspark.coordinator import coordinator_of
+from pipeline.dspark.selftest import measure_costs, self_test
+from pipeline.dspark.tokens import TokenTable, build_token_table
+from pipeline.engine_loading import StartDecoder, load_engine, request_faults, stop_tokens_of
 from pipeline.errors import EngineError, EngineStartError
 from pipeline.protocols import Completion, Request
 
 logger = logging.getLogger(__name__)
 
-CPU_MAX_IN_FLIGHT = 16
 QUEUE_AHEAD = 1.25
 """Requests submitted for each one that can run, so that a finished one is replaced within the same step."""
 
@@ -34,6 +35,7 @@ _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length", "abor
 class _Running:
     request: Request
     token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
     num_cached_tokens: int = 0
 
 
@@ -52,7 +54,7 @@ class VllmEngine:
         self._num_processed = 0
         self._num_steps = 0
         try:
-            self._engine = _load(model, config, dspark)
+            self._engine = load_engine(model, config, dspark)
         except EngineError:
             raise
         except Exception as error:  # vLLM raises anything here, from OSError to RuntimeError of a kernel
@@ -65,8 +67,10 @@ class VllmEngine:
         self.max_num_seqs = int(settings.scheduler_config.max_num_seqs)
         self.max_in_flight = config.max_in_flight or max(1, int(self.max_num_seqs * QUEUE_AHEAD))
         self._tokenizer = self._engine.get_tokenizer()
-        self._request_faults = _request_faults()
-        self._stop_tokens = _stop_tokens(self._tokenizer, settings)
+        self._request_faults = request_faults()
+        self._stop_tokens = stop_tokens_of(self._tokenizer, settings)
+        self._table: TokenTable | None = None
+        self._drafts = dspark.enabled and self._start_dspark(dspark)
         self.load_s = time.monotonic() - started
         logger.info("engine ready in %.1f s: %s", self.load_s, model)
 
@@ -129,21 +133,40 @@ class VllmEngine:
             self._running.clear()
         engine.engine_core.shutdown()
 
+    def _start_dspark(self, dspark: DSparkConfig) -> bool:
+        """Measure the cost table and test DSpark; False (said in the log) where plain decoding must do."""
+        coordinator = coordinator_of(self._engine)
+        if coordinator is None:  # vLLM's own trained DSpark, or an engine core in another process
+            return True
+        decoder = StartDecoder(self._engine, self._stop_tokens)
+        measure_costs(decoder, max_requests=self.max_num_seqs)
+        if dspark.self_test:
+            result = self_test(decoder)
+            if not result.passed:
+                coordinator.enabled = False
+                logger.warning("dspark is off, decoding goes on plainly: %s", result.reason)
+                return False
+        logger.info("dspark enabled (%s)", coordinator.describe())
+        coordinator.counters.reset()
+        return True
+
     def _sampling(self, request: Request) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         start, end = request.document_span
+        seed = self._decoding.seed if request.seed is None else request.seed
         return SamplingParams(
             max_tokens=request.max_tokens,
             temperature=self._decoding.temperature,
             top_p=self._decoding.top_p,
-            seed=self._decoding.seed if self._decoding.temperature > 0 else None,
+            seed=seed if self._decoding.temperature > 0 else None,
+            logprobs=0 if request.wants_logprobs else None,  # 0: of the chosen token only
             detokenize=False,  # decoded once at the end instead of token by token
             output_kind=RequestOutputKind.DELTA,
             stop_token_ids=self._stop_tokens,
             structured_outputs=StructuredOutputsParams(grammar=request.grammar) if request.grammar else None,
-            extra_args={"dspark": {"document_start": start, "document_end": end}},
+            extra_args={"dspark": {"document_start": start, "document_end": end, "enabled": self._drafts}},
         )
 
     def _take(self, output: Any) -> Completion | None:
@@ -155,6 +178,9 @@ class VllmEngine:
         if not running.token_ids:
             self._num_processed += len(running.request.prompt_token_ids)
         running.token_ids.extend(delta.token_ids)
+        if delta.logprobs:
+            found = zip(delta.logprobs, delta.token_ids, strict=True)
+            running.logprobs.extend(known[token].logprob for known, token in found)
         running.num_cached_tokens = output.num_cached_tokens or running.num_cached_tokens
         if not output.finished:
             return None
@@ -167,50 +193,15 @@ class VllmEngine:
             prompt_tokens=len(running.request.prompt_token_ids),
             output_tokens=len(running.token_ids),
             num_cached_tokens=running.num_cached_tokens,
+            tokens=self._pieces(running),
+            logprobs=tuple(running.logprobs),
             detail="" if reason in {"stop", "length"} else f"vLLM ended the request: {delta.finish_reason}",
         )
 
-
-def _load(model: str, config: EngineConfig, dspark: DSparkConfig) -> Any:
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-    from vllm import EngineArgs
-    from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
-
-    device = str(current_platform.device_type)
-    return LLMEngine.from_engine_args(EngineArgs(**engine_args(model, config, dspark, device=device)))
-
-
-def engine_args(model: str, config: EngineConfig, dspark: DSparkConfig, *, device: str) -> dict[str, Any]:
-    """Keyword arguments of vLLM's ``EngineArgs``: our defaults, then DSpark's, then what the user set."""
-    args: dict[str, Any] = {
-        "model": model,
-        "revision": config.revision if "/" in model and not os.path.isdir(model) else None,
-        "enable_prefix_caching": True,
-        "generation_config": "vllm",
-        "disable_log_stats": True,
-        "structured_outputs_config": {"backend": "xgrammar"},
-        "trust_remote_code": False,
-    }
-    if device == "cpu":
-        args |= {"enforce_eager": True, "max_num_seqs": CPU_MAX_IN_FLIGHT, "dtype": "bfloat16"}
-    args |= engine_arguments(dspark.model_dump(), model=model, device=device)
-    return args | dict(config.args)
-
-
-def _stop_tokens(tokenizer: Any, settings: Any) -> list[int]:
-    """End tokens of the tokenizer and of the model's generation settings; chat models often have several."""
-    ids = {tokenizer.eos_token_id}
-    declared = settings.model_config.try_get_generation_config().get("eos_token_id")
-    ids.update(declared if isinstance(declared, list) else [declared])
-    return sorted(token for token in ids if isinstance(token, int))
-
-
-def _request_faults() -> tuple[type[Exception], ...]:
-    """What vLLM raises for a request that it will not take; everything else means that the engine is dead."""
-    from vllm import exceptions
-
-    return (ValueError, getattr(exceptions, "VLLMClientError", ValueError))
+    def _pieces(self, running: _Running) -> tuple[bytes, ...]:
+        """What each token of an output stands for, where log-probabilities are asked for."""
+        if not running.logprobs:
+            return ()
+        if self._table is None:
+            self._table = build_token_table(self._tokenizer.backend_tokenizer)
+        return tuple(self._table.decode_bytes([token]) for token in running.token_ids)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pipeline.confidence import field_confidence, merge_confidence
 from pipeline.config import DecodingConfig
 from pipeline.data import Attempt, Chunk, FieldError, Outcome, Record, Reject, RejectReason
 from pipeline.errors import EngineStalledError, InternalError
@@ -45,7 +46,7 @@ class Extractor:
     """Drives one engine over any number of chunks; keeps it full across the borders of Arrow batches.
 
     ``split`` and ``merge`` serve truncated chunks; without them such a chunk is rejected as TRUNCATED.
-    ``clock`` is injected for tests.
+    ``confidence`` asks the engine for probabilities. ``clock`` is injected for tests.
     """
 
     MAX_SPLIT_DEPTH = 3
@@ -63,6 +64,7 @@ class Extractor:
         stall_timeout_s: float = 600.0,
         document_timeout_s: float | None = None,
         max_in_flight: int | None = None,
+        confidence: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
@@ -75,6 +77,7 @@ class Extractor:
         self._stall_timeout_s = stall_timeout_s
         self._document_timeout_s = document_timeout_s
         self._max_in_flight = max_in_flight or engine.max_in_flight
+        self._wants_confidence = confidence
         self._clock = clock
         self._jobs: dict[str, _Job] = {}
         self._ready: deque[_Job] = deque()
@@ -167,6 +170,7 @@ class Extractor:
                 max_tokens=min(job.budget, room),
                 grammar=self._grammar,
                 document_span=job.prompt.document_span,
+                wants_logprobs=self._wants_confidence,
             )
         )
 
@@ -189,13 +193,19 @@ class Extractor:
             )
         )
         if isinstance(verdict, Valid):
-            self._close(job, Record(job.chunk, verdict.value, verdict.json, tuple(job.attempts)))
+            confidence = self._confidence(completion)
+            self._close(job, Record(job.chunk, verdict.value, verdict.json, tuple(job.attempts), confidence))
         elif isinstance(verdict, Invalid):
             self._retry_invalid(job, completion.text, verdict)
         elif completion.finish_reason == "length":
             self._retry_truncated(job)
         else:
             self._reject(job, RejectReason.REFUSED_BY_ENGINE, completion.detail or "the engine aborted the request")
+
+    def _confidence(self, completion: Completion) -> dict[str, float] | None:
+        if not self._wants_confidence:
+            return None
+        return field_confidence(completion.text, completion.tokens, completion.logprobs)
 
     def _retry_invalid(self, job: _Job, raw: str, verdict: Invalid) -> None:
         if job.retries >= self._decoding.max_retries:
@@ -267,7 +277,9 @@ class Extractor:
         if isinstance(merged, str):
             self._reject(parent, RejectReason.MERGE_CONFLICT, merged)
         else:
-            self._close(parent, Record(parent.chunk, merged[0], merged[1], tuple(parent.attempts)))
+            parts = [(half.value, half.confidence or {}) for half in parent.halves if isinstance(half, Record)]
+            confidence = merge_confidence(parts, merged[0]) if self._wants_confidence else None
+            self._close(parent, Record(parent.chunk, merged[0], merged[1], tuple(parent.attempts), confidence))
 
     def _expire(self, now: float) -> None:
         limit = self._document_timeout_s

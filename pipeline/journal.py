@@ -26,7 +26,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -45,6 +45,7 @@ MIN_FLUSH_SPACING_S = 0.5
 MAX_WAITING_FACTOR = 16
 """A flush is put off for :data:`MIN_FLUSH_SPACING_S` until this many times ``flush_outcomes`` wait."""
 
+CONFIDENCE_TYPE = pa.struct([("path", pa.string()), ("confidence", pa.float64())])
 ATTEMPT_TYPE = pa.struct(
     [
         ("number", pa.int32()),
@@ -66,9 +67,11 @@ OUTCOME_SCHEMA = pa.schema(
         ("errors", pa.string()),
         ("attempts", pa.list_(ATTEMPT_TYPE)),
         ("finished_at", pa.timestamp("us", tz="UTC")),
+        ("confidence", pa.list_(CONFIDENCE_TYPE)),
     ]
 )
-"""``json`` is null for rejects, ``reason`` for records; ``errors`` are JSON lists of field errors."""
+"""``json`` is null for rejects, ``reason`` for records; ``errors`` are JSON lists of field errors. ``confidence`` is
+null where nobody asked for it."""
 
 
 def outcome_row(outcome: Outcome, *, now_us: int) -> dict[str, Any]:
@@ -95,7 +98,15 @@ def outcome_row(outcome: Outcome, *, now_us: int) -> dict[str, Any]:
             for attempt in outcome.attempts
         ],
         "finished_at": now_us,
+        "confidence": confidence_rows(outcome.confidence) if isinstance(outcome, Record) else None,
     }
+
+
+def confidence_rows(confidence: Mapping[str, float] | None) -> list[dict[str, Any]] | None:
+    """Confidences by JSON pointer as rows of :data:`CONFIDENCE_TYPE`."""
+    if confidence is None:
+        return None
+    return [{"path": storable(path), "confidence": round(value, 6)} for path, value in confidence.items()]
 
 
 def errors_json(errors: Sequence[Any]) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.journal import OUTCOMES
+from pipeline.readers import Step
 from pipeline.udf.arrow import CHUNK_COLUMNS, PLAN_COLUMNS
 from pipeline.udf.chunk import chunk_function
 from pipeline.udf.stage import Stage
@@ -28,7 +29,8 @@ EXACT_LIMIT = 200_000
 _OUTCOME_COLUMNS = (
     "key string, json string, reason string, detail string, errors string, attempts array<struct<number int, "
     "finish_reason string, prompt_tokens int, output_tokens int, num_cached_tokens int, latency_ms double, "
-    "raw_output string, errors string>>, finished_at timestamp"
+    "raw_output string, errors string>>, finished_at timestamp, "
+    "confidence array<struct<path string, confidence double>>"
 )
 
 
@@ -51,11 +53,15 @@ class Pending:
     has_duplicates: bool
 
 
-def write_plan(documents: DataFrame, stage: Stage, storage: Storage, *, folder: str) -> DataFrame:
-    """Chunk all documents into ``folder`` and give the chunks back as a DataFrame of :data:`PLAN_COLUMNS`."""
-    planned = documents.mapInArrow(chunk_function(stage), PLAN_COLUMNS)
+def plan_step(stage: Stage) -> Step:
+    """Documents to chunks."""
+    return Step(chunk_function(stage), PLAN_COLUMNS)
+
+
+def write_plan(planned: DataFrame, storage: Storage, *, folder: str) -> DataFrame:
+    """Write chunks (what :func:`plan_step` gives) once and give them back as a DataFrame of :data:`PLAN_COLUMNS`."""
     planned.write.mode("overwrite").parquet(storage.uri(folder))
-    return documents.sparkSession.read.schema(PLAN_COLUMNS).parquet(storage.uri(folder))
+    return planned.sparkSession.read.schema(PLAN_COLUMNS).parquet(storage.uri(folder))
 
 
 def count_plan(plan: DataFrame) -> PlanCounts:
@@ -93,21 +99,35 @@ def read_outcomes(spark: SparkSession, journal: Storage) -> DataFrame:
 
 
 def best_outcomes(outcomes: DataFrame) -> DataFrame:
-    """One outcome per key, as ``key, outcome``: a record before a reject, the earlier before the later.
+    """One outcome per key, as ``key, outcome``: a record before a reject, with confidence before without, then the
+    earlier before the later.
 
     Earlier first keeps the output what it was when work is done again.
     """
     from pyspark.sql import functions as F
 
-    order = F.struct(F.col("json").isNull(), F.col("finished_at"), F.xxhash64("json", "reason", "detail"))
-    whole = F.struct("json", "reason", "detail", "errors", "attempts")
+    order = F.struct(
+        F.col("json").isNull(),
+        F.col("confidence").isNull(),
+        F.col("finished_at"),
+        F.xxhash64("json", "reason", "detail"),
+    )
+    whole = F.struct("json", "reason", "detail", "errors", "attempts", "confidence")
     return outcomes.groupBy("key").agg(F.min_by(whole, order).alias("outcome"))
 
 
-def pending_chunks(plan: DataFrame, outcomes: DataFrame, *, again: frozenset[str] | None = None) -> DataFrame:
-    """Chunks whose key has no outcome. Rejects with a reason in ``again`` count as not done (empty: any reason)."""
+def pending_chunks(
+    plan: DataFrame, outcomes: DataFrame, *, again: frozenset[str] | None = None, with_confidence: bool = False
+) -> DataFrame:
+    """Chunks whose key has no outcome.
+
+    Rejects with a reason in ``again`` count as not done (empty: any reason), and so do records without confidence
+    where it is wanted: it is no part of a key, as it changes no value.
+    """
     from pyspark.sql import functions as F
 
+    if with_confidence:
+        outcomes = outcomes.where(F.col("json").isNull() | F.col("confidence").isNotNull())
     done = outcomes
     if again is not None:
         lost = F.col("outcome.reason").isin(sorted(again)) if again else F.lit(True)

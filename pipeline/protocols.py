@@ -12,18 +12,27 @@ from pipeline.validation import Invalid, Valid
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt for the engine. ``document_span`` is the token range of the document inside the prompt."""
+    """One prompt for the engine. ``document_span`` is the token range of the document inside the prompt.
+
+    ``seed`` replaces the engine's where a temperature is set. ``wants_logprobs`` asks for each token's probability.
+    """
 
     request_id: str
     prompt_token_ids: list[int]
     max_tokens: int
     grammar: str
     document_span: tuple[int, int]
+    seed: int | None = None
+    wants_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The end of one request. ``detail`` says why where ``finish_reason`` is ``error``."""
+    """The end of one request. ``detail`` says why where ``finish_reason`` is ``error``.
+
+    ``tokens`` (the bytes of each output token) and ``logprobs`` (natural logarithms, under the grammar) come where the
+    request wanted them.
+    """
 
     request_id: str
     text: str
@@ -32,6 +41,8 @@ class Completion:
     output_tokens: int
     num_cached_tokens: int = 0
     detail: str = ""
+    tokens: tuple[bytes, ...] = ()
+    logprobs: tuple[float, ...] = ()
 
 
 class Engine(Protocol):

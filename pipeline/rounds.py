@@ -80,7 +80,8 @@ def extract_pending(
                 raise fault from None
             _judge(journal, round_id, failed_partition(error))
             again = None if again is None else frozenset({"*"})  # retried rejects are in the journal now
-            pending = count_pending(pending_chunks(plan, read_outcomes(spark, journal), again=None))
+            left = pending_chunks(plan, read_outcomes(spark, journal), with_confidence=stage.config.output.confidence)
+            pending = count_pending(left)
             num_before, num_good = num_good, _count_good(read_outcomes(spark, journal))
             fruitless = fruitless + 1 if num_good == (num_before or 0) else 0
             if fruitless >= MAX_FRUITLESS_ROUNDS:
@@ -106,7 +107,8 @@ def _run_round(
     again: frozenset[str] | None,
 ) -> None:
     spark = plan.sparkSession
-    chunks = pending_chunks(plan, read_outcomes(spark, journal), again=again)
+    outcomes = read_outcomes(spark, journal)
+    chunks = pending_chunks(plan, outcomes, again=again, with_confidence=stage.config.output.confidence)
     chunks = partitioned(chunks, pending, num_partitions=num_partitions(spark, stage.config, pending))
     speculative = spark.conf.get("spark.speculation", "false") == "true"
     task = ExtractTask(

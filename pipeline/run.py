@@ -28,11 +28,12 @@ from pipeline.plan import (
     count_plan,
     documents_with_outcomes,
     pending_chunks,
+    plan_step,
     read_outcomes,
     write_plan,
 )
 from pipeline.progress import ProgressLine
-from pipeline.readers import read_documents
+from pipeline.readers import apply_step, read_through
 from pipeline.report import render_report
 from pipeline.report_data import ReportData, collect_report_data
 from pipeline.rounds import RoundsResult, extract_pending
@@ -97,9 +98,9 @@ def run(
     work = _Run(stage, output, say=say or _silent, show=show)
     with spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
-        if documents is None:
-            documents = read_documents(spark, config.input)
-        return work.execute(spark, documents, retry_reasons=retry_reasons)
+        step = plan_step(stage)
+        planned = apply_step(documents, step) if documents is not None else read_through(spark, config.input, step)
+        return work.execute(spark, planned, retry_reasons=retry_reasons)
 
 
 class _Run:
@@ -115,14 +116,14 @@ class _Run:
         self._started_at = time.time()
         self._timings_s: dict[str, float] = {}
 
-    def execute(self, spark: SparkSession, documents: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
+    def execute(self, spark: SparkSession, planned: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
         settings = without_secrets(self._stage.config.model_dump(mode="json"))
         content = {"identity": _identity(self._stage), "settings": settings}
         self._journal.write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
         folder = f"plan/{self._run_id}"
         try:
             with self._timed("plan"):
-                plan = write_plan(documents, self._stage, self._journal, folder=folder)
+                plan = write_plan(planned, self._journal, folder=folder)
                 counts = count_plan(plan)
             result, num_resumed = self._extract(spark, plan, counts, retry_reasons)
             with self._timed("output"):
@@ -143,7 +144,9 @@ class _Run:
         again = frozenset(retry_reasons) if retry else None
         with self._timed("compare"):
             compact(spark, self._journal)
-            pending = count_pending(pending_chunks(plan, read_outcomes(spark, self._journal), again=again))
+            outcomes = read_outcomes(spark, self._journal)
+            with_confidence = self._stage.config.output.confidence
+            pending = count_pending(pending_chunks(plan, outcomes, again=again, with_confidence=with_confidence))
         num_resumed = counts.num_documents - counts.num_rejected - pending.num_documents
         if num_resumed:
             self._say(f"[resumed] {num_resumed} of {counts.num_documents}")

@@ -6,6 +6,7 @@ They implement the Protocols of :mod:`pipeline.protocols`, so that the whole row
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +19,16 @@ from pipeline.protocols import Completion, Request
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """What the scripted engine answers: a text, or a finish reason of its own, after ``num_steps`` steps."""
+    """What the scripted engine answers: a text, or a finish reason of its own, after ``num_steps`` steps.
+
+    ``probability`` is that of every letter and digit of the text, which are its tokens; all else counts as forced.
+    """
 
     text: str
     finish_reason: FinishReason = "stop"
     num_steps: int = 1
     delay_s: float = 0.0
+    probability: float = 1.0
 
 
 Script = Callable[[str, int], "str | Scripted"]
@@ -105,7 +110,13 @@ class ScriptedEngine:
         if len(text) > request.max_tokens:
             text, reason = text[: request.max_tokens], "length"
         self.num_processed_tokens += len(text) + len(request.prompt_token_ids)
-        return Completion(request.request_id, text, reason, len(request.prompt_token_ids), len(text))
+        tokens: tuple[bytes, ...] = ()
+        logprobs: tuple[float, ...] = ()
+        if request.wants_logprobs:
+            tokens = tuple(character.encode("utf-8", "surrogatepass") for character in text)
+            logprobs = tuple(math.log(scripted.probability) if c.isalnum() else 0.0 for c in text)
+        num_prompt = len(request.prompt_token_ids)
+        return Completion(request.request_id, text, reason, num_prompt, len(text), tokens=tokens, logprobs=logprobs)
 
     def abort(self, request_id: str) -> None:
         self._waiting.pop(request_id, None)

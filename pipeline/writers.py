@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import OutputError
+from pipeline.journal import CONFIDENCE_TYPE
 from pipeline.schema import Schema, arrow_type
 from pipeline.storage import Storage
 
@@ -45,7 +46,7 @@ META_TYPE = pa.struct(
         ("latency_ms", pa.float64()),
         ("conflicts", pa.list_(pa.string())),
         ("spans", pa.list_(SPAN_TYPE)),
-        ("confidence", pa.list_(pa.struct([("path", pa.string()), ("confidence", pa.float64())]))),
+        ("confidence", pa.list_(CONFIDENCE_TYPE)),
         ("page_starts", pa.list_(pa.int64())),
     ]
 )

@@ -85,3 +85,9 @@ def described_people(text: str, attempt: int) -> str:
         {"name": names[0] if names else "", "age": age, "city": "Atlantis" if "invents" in words else city,
          "words": words[-1:]}
     )  # fmt: skip
+
+
+def unsure_people(text: str, attempt: int) -> str | Scripted:
+    """People; where the text says "doubt" every letter and digit has the probability 0.5."""
+    answer = people(text, attempt)
+    return Scripted(answer, probability=0.5) if isinstance(answer, str) and "doubt" in text else answer

@@ -70,6 +70,7 @@ def extractor_of(stage: Stage, loaded: LoadedEngine) -> Extractor:
         stall_timeout_s=config.engine.stall_timeout_s,
         document_timeout_s=config.engine.document_timeout_s,
         max_in_flight=config.engine.max_in_flight,
+        confidence=config.output.confidence,
     )
 
 

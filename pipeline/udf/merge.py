@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pipeline.confidence import merge_confidence
 from pipeline.data import FieldError, RejectReason
-from pipeline.journal import errors_json
+from pipeline.journal import confidence_rows, errors_json
 from pipeline.merging import Merger
 from pipeline.strict_json import dumps, loads
 from pipeline.udf.stage import Stage
@@ -78,6 +79,7 @@ def merge_document(row: Row, stage: Stage) -> DocumentRecord | DocumentReject | 
             return DocumentReject(row["doc_id"], _reject_row(row["doc_id"], chunk, meta))
     values = [loads(chunk["outcome"]["json"]) for chunk in chunks]
     if len(values) == 1:
+        meta["confidence"] = chunks[0]["outcome"].get("confidence") if stage.config.output.confidence else None
         return DocumentRecord(row["doc_id"], values[0], chunks[0]["outcome"]["json"], meta)
     merger = merger_of(stage)
     merged = merger.merge(values)
@@ -94,6 +96,9 @@ def merge_document(row: Row, stage: Stage) -> DocumentRecord | DocumentReject | 
         reject["raw_output"] = "\n".join(dumps(value) for value in values)
         return DocumentReject(row["doc_id"], reject)
     meta["conflicts"] = [conflict.message for conflict in merged.conflicts] or None
+    if stage.config.output.confidence:
+        found = [{e["path"]: e["confidence"] for e in chunk["outcome"].get("confidence") or ()} for chunk in chunks]
+        meta["confidence"] = confidence_rows(merge_confidence(list(zip(values, found, strict=True)), result[0]))
     return DocumentRecord(row["doc_id"], result[0], result[1], meta)
 
 
