@@ -14,12 +14,14 @@ Lossless: at temperature 0 the output with DSpark is byte-identical to the outpu
 proposals; the model verifies each.
 
 Map of the drafting half (standard library and numpy; numba compiles `kernels` where it is there): `drafting` is the
-request's drafter and the interface for the scheduler. `path` follows the JSON text; `composer` continues it, structure
-from the history and the grammar, `values` writes the values: literals of the history, renderings of the document (dates,
-numbers), copies from where `pointer` sees the start to where `stops` sees the end. `learner` teaches all of them from
-each finished value; `memory` keeps what one schema has taught, `estimates` how often claims came true, `weights` the rest.
-`tokens` turns text into canonical ids, `spellings` into those the model prefers. `replay` measures it on gold records.
+request's drafter and the interface for the scheduler. `path` follows the JSON text; `composer` continues it with the
+structure that history and grammar give, `values` writes the values: literals of the history, renderings of the document
+(dates, numbers), copies from where `pointer` sees the start to where `stops` sees the end. `learner` teaches all of
+them from each finished value; `memory` keeps what one schema has taught, `estimates` how often claims came true,
+`weights` the rest. `tokens` turns text into canonical ids, `spellings` into those the model prefers. `replay` measures
+it on gold records.
 
-Dated note (2026-11): the drafters are online log-linear models over hashed features rather than tables of contexts. On
-the ten labelled sets they doubled the accepted tokens per step; the price is 3 to 6 microseconds for each decision.
+Dated note (2026-11): the drafters are online log-linear models over hashed features rather than tables of contexts:
+in the replay of ten labelled sets (compact) the mean acceptance length is 5.6, where a sketch with tables had 3.5 on
+eight of them.
 """
