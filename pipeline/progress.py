@@ -28,7 +28,7 @@ class ProgressLine:
         head = f"{done}/{self._num_total} documents"
         tokens = counts.prompt_tokens + counts.output_tokens
         if counts.done == 0:
-            return f"{head}, loading the model ({now - self._started_s:.0f} s)"
+            return f"{head}, starting the engine ({now - self._started_s:.0f} s)"
         if self._base is None:
             self._base = (now, counts.done, tokens)
         elapsed = now - self._base[0]

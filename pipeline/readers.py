@@ -8,14 +8,18 @@ column, unknown format) is raised on the driver.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
+
+import pyarrow as pa
 
 from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
 from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources import SourceFile, check_columns, check_parquet, list_files, read_function
+from pipeline.sources import Read, SourceFile, check_columns, check_parquet, list_files, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
 if TYPE_CHECKING:
@@ -40,8 +44,25 @@ _ID_COLUMNS = ("doc_id", "id")
 _POSITION = "_extract_position"
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done to documents next: a function of batches, and the columns that it gives."""
+
+    function: Read
+    columns: str
+
+
 def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
     """The documents of a source; at most ``config.limit`` of them, the first ones.
+
+    Raises:
+        ConfigError, InputError: as :func:`read_through`.
+    """
+    return read_through(spark, config, None)
+
+
+def read_through(spark: SparkSession, config: InputConfig, step: Step | None) -> DataFrame:
+    """The documents of a source after one more step, in the Python workers that read them where that is possible.
 
     Raises:
         ConfigError: no path, unknown format, unknown column, a format whose library is not installed.
@@ -51,17 +72,22 @@ def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
         raise ConfigError("no input is given", hint="pass --input PATH_OR_TABLE")
     kind = config.format or infer_format(spark, config.path)
     if kind == "table":
-        return documents_of(_table(spark, config.path), config)
+        return apply_step(documents_of(_table(spark, config.path), config), step)
     if kind == "parquet":
         check_parquet(list_files(config.path, suffix=None)[0])
-        return documents_of(_parquet(spark, config.path), config)
+        return apply_step(documents_of(_parquet(spark, config.path), config), step)
     if kind in get_args(FileFormat):
         check_available(cast(FileFormat, kind))
     suffix = None if kind == "text" else tuple(end for end, known in _BY_SUFFIX.items() if known == kind)
     files = list_files(config.path, suffix=suffix)
     if kind in _ONE_PER_FILE:
         files = files[: config.limit]
-    return _from_files(spark, config, files, kind)
+    return _from_files(spark, config, files, kind, step)
+
+
+def apply_step(documents: DataFrame, step: Step | None) -> DataFrame:
+    """One more step over documents; none changes nothing."""
+    return documents if step is None else documents.mapInArrow(step.function, step.columns)
 
 
 def infer_format(spark: SparkSession, path: str) -> InputFormat:
@@ -122,15 +148,28 @@ def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
     )
 
 
-def _from_files(spark: SparkSession, config: InputConfig, files: list[SourceFile], kind: InputFormat) -> DataFrame:
+def _from_files(
+    spark: SparkSession, config: InputConfig, files: list[SourceFile], kind: InputFormat, step: Step | None
+) -> DataFrame:
     id_column = check_columns(files, kind=kind, id_column=config.id_column, text_column=config.text_column)
     function = read_function(kind, id_column=id_column, text_column=config.text_column, limit=config.limit)
     rows = [(index, *row) for index, row in enumerate(_parts(spark, files, kind))]
     schema = "index int, uri string, name string, start long, stop long, first_line long"
     num_parts = max(1, min(len(rows), 100_000))
     parts = spark.createDataFrame(rows, schema).repartitionById(num_parts, "index")
+    if step is not None and (config.limit is None or num_parts == 1):  # one Python worker does both
+        return parts.mapInArrow(_composed(function, step.function), step.columns)
     documents = parts.mapInArrow(function, DOCUMENT_COLUMNS)
-    return documents.orderBy("position").limit(config.limit) if config.limit is not None else documents
+    if config.limit is not None:
+        documents = documents.orderBy("position").limit(config.limit)
+    return apply_step(documents, step)
+
+
+def _composed(first: Read, second: Read) -> Read:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return second(first(batches))
+
+    return run
 
 
 def _parts(spark: SparkSession, files: list[SourceFile], kind: InputFormat) -> list[tuple[Any, ...]]:

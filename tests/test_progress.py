@@ -29,7 +29,7 @@ def test_a_count_of_a_newer_version_is_skipped() -> None:
 
 def test_the_line_tells_loading_then_rates_then_the_time_left() -> None:
     line = ProgressLine(num_total=200, num_resumed=100, num_work=100, now_s=0.0)
-    assert line.render(Counts(), now_s=7.0) == "100/200 documents, loading the model (7 s)"
+    assert line.render(Counts(), now_s=7.0) == "100/200 documents, starting the engine (7 s)"
     assert line.render(Counts(records=10), now_s=10.0) == "110/200 documents, 10 valid, 0 retried, 0 rejected"
     later = line.render(Counts(records=28, rejects=2, retried=3, output_tokens=400), now_s=20.0)
     assert later == "130/200 documents, 2.0/s, 40 tokens/s, 28 valid, 3 retried, 2 rejected, 35 s left"
