@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from pipeline.confidence import field_confidence
 from pipeline.config import DecodingConfig, DSparkConfig, EngineConfig, Example, PromptConfig
 from pipeline.data import Chunk, Record, Reject
 from pipeline.demo_model import ensure_demo_model
@@ -144,6 +146,34 @@ def test_control_tokens_in_a_document_do_not_end_the_turn(engine: VllmEngine, pr
     (outcome,) = loop.run([chunk(text)])
     assert isinstance(outcome, Record | Reject)
     assert outcome.attempts[0].prompt_tokens > len("Oslo has 709037 inhabitants.") / 4
+
+
+def test_probabilities_are_those_under_the_grammar(engine: VllmEngine, prompting: Prompting) -> None:
+    asked = request(prompting, "one way", "Oslo has 709037 inhabitants.", grammar='root ::= "q"')
+    engine.submit(replace(asked, wants_logprobs=True))
+    engine.submit(replace(asked, request_id="not asked"))
+    ended = finish(engine)
+    assert ended["one way"].tokens[0] == b"q"
+    assert ended["one way"].logprobs == pytest.approx([0.0] * len(ended["one way"].tokens), abs=1e-4)
+    assert ended["not asked"].logprobs == ended["not asked"].tokens == ()
+
+
+def test_probabilities_are_the_same_with_drafts_and_without(engine: VllmEngine, prompting: Prompting) -> None:
+    found = {}
+    for drafts in (False, True):
+        engine._drafts = drafts
+        before = engine.counters().get("num_accepted", 0.0)
+        name = f"drafts {drafts}"
+        engine.submit(replace(request(prompting, name, "Oslo has 709037 inhabitants."), wants_logprobs=True))
+        found[drafts] = finish(engine)[name]
+        assert (engine.counters().get("num_accepted", 0.0) > before) is drafts
+    plain, drafted = found[False], found[True]
+    assert plain.text == drafted.text == b"".join(plain.tokens).decode()
+    assert len(plain.logprobs) == plain.output_tokens
+    assert drafted.logprobs == pytest.approx(plain.logprobs, abs=0.15)  # bfloat16, other batch shapes
+    confidence = [field_confidence(c.text, c.tokens, c.logprobs) for c in (plain, drafted)]
+    assert set(confidence[0]) == {"/city", "/people"}
+    assert confidence[1] == pytest.approx(confidence[0], abs=0.1)
 
 
 def test_a_model_that_does_not_load_is_an_engine_start_error(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pipeline.config import load_config
 from pipeline.run import RunResult, run
 from pipeline.schema import load_schema
+from tests.browser import chromium
 from tests.test_documents import make_docx, make_pdf
 from tests.test_report import assert_well_formed
 
@@ -160,3 +161,23 @@ def test_the_report_is_of_this_run_and_can_be_left_out(start: Start, tmp_path: P
     assert "UNGROUNDED" in page
     start(report=False)
     assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_in_a_browser_the_report_of_a_run_marks_values_and_loads_nothing(start: Start, tmp_path: Path) -> None:
+    start(require_grounding=["city"], confidence=True)
+    file = tmp_path / "out" / "report.html"
+    with chromium(tmp_path / "profile") as browser:
+        browser.open(file)
+        browser.run("[].forEach.call(document.querySelectorAll('details'),function(d){d.open=true})")
+        ann = "[].filter.call(document.querySelectorAll('.doc'),function(d){return /^ann /.test(d.textContent)})[0]"
+        assert browser.run(f"{ann}.querySelector('.text').textContent") == TEXTS["ann"]
+        browser.run(f"{ann}.id='ann'")
+        browser.click('#ann button.leaf[title^="/city"]')
+        marked = "[].map.call(document.querySelectorAll('.on'),function(e){return e.tagName+':'+e.textContent})"
+        assert browser.run(marked) == ["MARK:Paris", 'BUTTON:"Paris"']
+        assert "100%" in browser.run(f"{ann}.querySelector('.value').textContent")
+        assert "UNGROUNDED" in browser.run("document.querySelector('.reject').textContent")
+        assert browser.run("document.documentElement.scrollWidth") <= 1280
+        browser.screenshot(tmp_path / "report.png")
+        assert (browser.requests, browser.problems) == ([file.as_uri()], [])

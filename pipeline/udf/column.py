@@ -23,6 +23,7 @@ from pipeline.session import engine_pool, with_package
 from pipeline.settings import run_config
 from pipeline.udf.chunk import split_text
 from pipeline.udf.extract import extractor_of
+from pipeline.udf.ground import ground_record
 from pipeline.udf.merge import DocumentRecord, merge_document
 from pipeline.udf.stage import Stage, build_stage
 from pipeline.udf.worker import engine_of
@@ -161,13 +162,13 @@ class _Column:
 
     def _enter(self, text: Any, batch: _Batch) -> list[Chunk]:
         if not isinstance(text, str) or not text.replace("\x00", " ").strip():
-            chunk = _chunk_row(0, 0, None, str(RejectReason.EMPTY_INPUT), "the document has no text")
-            batch.rows.append(_Row([chunk], 0))
+            reason = {"reason": str(RejectReason.EMPTY_INPUT), "detail": "the document has no text"}
+            batch.rows.append(_Row([_chunk_row(Chunk("", 0, 1, "", 0, 0, "")) | reason | {"key": None}], 0))
             return []
         doc_id = str(self._num_rows)
         self._num_rows += 1
         pieces = split_text(self._stage, doc_id, text)
-        row = _Row([_chunk_row(p.index, p.char_start, p.key, None, None) for p in pieces], len(pieces))
+        row = _Row([_chunk_row(piece) for piece in pieces], len(pieces))
         batch.rows.append(row)
         batch.num_waiting += 1
         self._waiting[doc_id] = (batch, row)
@@ -180,6 +181,8 @@ class _Column:
         for row in rows:
             outcome = merge_document({"doc_id": "", "chunks": row.chunks}, self._stage)
             assert outcome is not None, "a finished batch has all outcomes"
+            if isinstance(outcome, DocumentRecord) and self._stage.config.output.reads_text:
+                outcome = ground_record(outcome, row.chunks, self._stage)
             if isinstance(outcome, DocumentRecord):
                 records.append(to_arrow_value(self._stage.schema, outcome.value))
                 errors.append(None)
@@ -195,14 +198,15 @@ class _Column:
         )
 
 
-def _chunk_row(index: int, start: int, key: str | None, reason: str | None, detail: str | None) -> dict[str, Any]:
+def _chunk_row(chunk: Chunk) -> dict[str, Any]:
     return {
-        "chunk_index": index,
-        "char_start": start,
-        "char_end": start,
-        "key": key,
-        "reason": reason,
-        "detail": detail,
+        "chunk_index": chunk.index,
+        "char_start": chunk.char_start,
+        "char_end": chunk.char_end,
+        "key": chunk.key,
+        "text": chunk.text,
+        "reason": None,
+        "detail": None,
         "outcome": None,
     }
 

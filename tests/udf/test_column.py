@@ -49,6 +49,7 @@ def test_rows_keep_their_order_and_types(documents: DataFrame, config: RunConfig
     assert all(row.record.name == f"Ann{doc_id[1:]}" for doc_id, row in good.items())
     assert rows["d9"].record.asDict() == {"name": "Ann9", "age": 9, "born": BORN, "marks": [2**60 + 1, None]}
     assert rows["d9"].meta.attempts == 1
+    assert [span.kind for span in rows["d9"].meta.spans] == ["exact", "exact", "none", "none"]
 
 
 def test_batches_smaller_than_what_is_in_flight_keep_order(
