@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from pipeline.progress import format_duration
 from pipeline.run import RunResult
 from pipeline.storage import Storage
-from pipeline.writers import RECORD_LINES, RECORDS, REJECTS
+from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, REPORT
 
 _NUM_SHOWN = 3
 _MAX_CHARS = 160
@@ -79,6 +79,8 @@ def summary(result: RunResult) -> Iterator[str]:
     for dataset in (RECORDS, RECORD_LINES, REJECTS):
         if storage.exists(dataset):
             rows.append((dataset, storage.uri(dataset)))
+    if storage.exists(REPORT):
+        rows.append(("report", storage.uri(REPORT)))
     rows.append(("manifest", storage.uri("manifest.json")))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

@@ -10,6 +10,9 @@ from typing import Any, Literal
 from pipeline.data import FieldError
 from pipeline.errors import ConfigError
 from pipeline.grounding import Span
+from pipeline.schema_nodes import EMPTY, Node, child, resolve, types
+
+_OPEN = ("anyOf", "oneOf", "allOf", "if", "patternProperties", "dependentSchemas", "prefixItems")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,20 @@ class GroundingRule:
         if any(not path.strip() for path in self.paths):
             raise ConfigError("require_grounding: a path is blank", hint="write a field as /orders/*/amount")
 
+    def check(self, json_schema: Node) -> None:
+        """Check that the fields exist.
+
+        Raises:
+            ConfigError: no value of the schema has anything at a path.
+        """
+        for path in self.paths:
+            nodes = [resolve(json_schema, json_schema)]
+            for step in _steps(_rooted(path)):
+                nodes = [below for node in nodes for below in _below(node, step, json_schema)]
+            if not nodes:
+                known = ", ".join(json_schema.get("properties", EMPTY))
+                raise ConfigError(f"require_grounding: the schema has no field {path}", hint=f"its fields are {known}")
+
     def apply(self, value: Any, spans: Iterable[Span]) -> Ruled:
         """The value under the rule; ``spans`` are those of exactly this value, which is not changed."""
         missing = [span.path for span in spans if span.kind == "none" and self._covers(span.path)]
@@ -56,9 +73,28 @@ class GroundingRule:
 
     def _covers(self, path: str) -> bool:
         steps = _steps(path)
-        return any(
-            _matches(_steps(pattern if pattern.startswith("/") else "/" + pattern), steps) for pattern in self.paths
-        )
+        return any(_matches(_steps(_rooted(pattern)), steps) for pattern in self.paths)
+
+
+def _rooted(path: str) -> str:
+    return path if path.startswith("/") else "/" + path
+
+
+def _below(node: Node, step: str, root: Node) -> list[Node]:
+    """What a step can lead to; an empty node where the schema leaves it open."""
+    kinds = types(node)
+    if not kinds or any(keyword in node for keyword in _OPEN):
+        return [EMPTY]
+    found: list[Node] = []
+    if "array" in kinds and (step == "*" or step.isdigit()):
+        found.append(child(node, int(step) if step.isdigit() else 0, root))
+    if "object" in kinds:
+        properties = node.get("properties", EMPTY)
+        names = list(properties) if step == "*" else [step] if step in properties else []
+        found += [child(node, name, root) for name in names]
+        if not names and node.get("additionalProperties", True) is not False:
+            found.append(EMPTY)
+    return found
 
 
 def _steps(path: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pipeline.errors import ConfigError
 from pipeline.folding import FoldedText, fold
 from pipeline.grounding import Grounder, Span
 from pipeline.grounding_rule import GroundingRule
+from pipeline.schema import load_schema
 
 
 def one(text: str, value: Any) -> Span:
@@ -201,3 +203,23 @@ def test_ungrounded_values_are_rejected_or_become_null() -> None:
     assert len(GroundingRule(("/",)).apply(value, spans).errors) == 3
     with pytest.raises(ConfigError, match="blank"):
         GroundingRule((" ",))
+
+
+def test_a_path_that_the_schema_lacks_is_found_before_any_work() -> None:
+    item = {"type": "object", "properties": {"id": {"type": "string"}}}
+    schema = load_schema(
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": ["string", "null"]},
+                "orders": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/item"}}, {"type": "null"}]},
+                "extra": {"type": "object", "additionalProperties": {"type": "string"}},
+                "either": {"anyOf": [{"type": "string"}, item]},
+            },
+            "$defs": {"item": item},
+        }
+    ).json_schema
+    GroundingRule(("/", "name", "/*", "/orders/*/id", "/orders/0", "/*/*/id", "/extra/any", "/either/id")).check(schema)
+    for path in ("nome", "/orders/id", "/orders/*/ids", "/name/first"):
+        with pytest.raises(ConfigError, match=f"no field {re.escape(path)}"):
+            GroundingRule((path,)).check(schema)

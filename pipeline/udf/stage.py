@@ -13,6 +13,7 @@ from pipeline.chunking import halve
 from pipeline.config import RunConfig
 from pipeline.data import Chunk
 from pipeline.errors import ConfigError
+from pipeline.grounding_rule import GroundingRule
 from pipeline.models import model_identity, resolve_model
 from pipeline.prompting import Prompting
 from pipeline.schema import Schema, load_schema
@@ -116,6 +117,8 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         if config.schema_spec is None:
             raise ConfigError("no schema is given", hint="pass --schema FILE.py:Class or schema=")
         schema = load_schema(config.schema_spec)
+    if config.output.require_grounding:
+        GroundingRule(config.output.require_grounding).check(schema.json_schema)
     grammar = build_grammar(schema, layout=config.decoding.layout, max_json_depth=config.dspark.max_json_depth)
     _check_examples(config, schema)
     scripted = config.engine.kind == "scripted"
