@@ -9,6 +9,7 @@ its drafts would have to exist before the tokens they continue. So only the sync
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -109,14 +110,9 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         self._eos_token_id: int | None = manager.tokenizer.eos_token_id
         self._num_plain_requests = 0
         self._step_started = 0.0
-        logger.info(
-            "dspark enabled (draft slots %d, max_token_budget %d, max_concurrent_structs %s, max_json_depth %d, "
-            "cost table measured while running)",
-            self.num_spec_tokens,
-            settings.max_token_budget,
-            settings.max_concurrent_structs or "all",
-            settings.max_json_depth,
-        )
+        # In process the engine says so after its self-test; here it is known only that vLLM took the scheduler.
+        log = logger.debug if os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else logger.info
+        log("dspark enabled (%s)", self.dspark.describe())
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         self._step_started = time.perf_counter()
