@@ -159,7 +159,8 @@ def _check(config: RunConfig) -> None:
 def run_job(config: RunConfig, *, overwrite: bool = False, retry_reasons: Sequence[str] = ()) -> None:
     """Run with progress and a table at the end; exits with :data:`EXIT_REJECTS` above the allowed share of rejects."""
     from jobs.terminal import Terminal, summary
-    from pipeline.run import done_so_far, run
+    from pipeline.run import run
+    from pipeline.run_folder import done_so_far
 
     terminal = Terminal(quiet=config.quiet)
     signal.signal(signal.SIGTERM, _stop)

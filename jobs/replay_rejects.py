@@ -30,7 +30,7 @@ def main(output: str, reasons: tuple[str, ...], quiet: bool, verbose: bool) -> N
     (EMPTY_INPUT, UNDECODABLE_INPUT) change only when the input does.
     """
     with guarded(verbose=verbose):
-        from pipeline.run import forget_suspects, load_run
+        from pipeline.run_folder import forget_suspects, load_run
 
         config = load_run(output)
         if config.input.path is None:

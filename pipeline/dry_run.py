@@ -13,6 +13,7 @@ from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.plan import count_pending, count_plan, pending_chunks, plan_step, read_outcomes, write_plan
 from pipeline.readers import read_through
+from pipeline.run_folder import check_folder
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
 from pipeline.udf.lines import check_lines
@@ -29,8 +30,6 @@ def dry_run(config: RunConfig, *, spark: SparkSession | None = None) -> Iterator
 
     Raises what :func:`pipeline.run.run` raises before it loads a model.
     """
-    from pipeline.run import check_folder
-
     stage = build_stage(config)
     check_lines(stage)
     output = Storage(config.output.path or ".")

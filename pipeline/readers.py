@@ -19,7 +19,7 @@ from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
 from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources import Read, SourceFile, check_columns, check_parquet, list_files, read_function
+from pipeline.sources import SPLIT_BYTES, Read, SourceFile, check_columns, check_parquet, list_files, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
 if TYPE_CHECKING:
@@ -153,16 +153,24 @@ def _from_files(
 ) -> DataFrame:
     id_column = check_columns(files, kind=kind, id_column=config.id_column, text_column=config.text_column)
     function = read_function(kind, id_column=id_column, text_column=config.text_column, limit=config.limit)
-    rows = [(index, *row) for index, row in enumerate(_parts(spark, files, kind))]
-    schema = "index int, uri string, name string, start long, stop long, first_line long"
-    num_parts = max(1, min(len(rows), 100_000))
-    parts = spark.createDataFrame(rows, schema).repartitionById(num_parts, "index")
+    found = _parts(spark, files, kind)
+    num_parts = _num_tasks(spark, found)
+    rows = [(index, index * num_parts // len(found), *part) for index, part in enumerate(found)]
+    schema = "index int, task int, uri string, name string, start long, stop long, first_line long"
+    parts = spark.createDataFrame(rows, schema).repartitionById(num_parts, "task")
     if step is not None and (config.limit is None or num_parts == 1):  # one Python worker does both
         return parts.mapInArrow(_composed(function, step.function), step.columns)
     documents = parts.mapInArrow(function, DOCUMENT_COLUMNS)
     if config.limit is not None:
         documents = documents.orderBy("position").limit(config.limit)
     return apply_step(documents, step)
+
+
+def _num_tasks(spark: SparkSession, parts: list[tuple[Any, ...]]) -> int:
+    """Tasks that read: enough for all cores, each with at most 64 MB, however many small files there are."""
+    num_bytes = sum(min(stop - start, SPLIT_BYTES) for _, _, start, stop, _ in parts)
+    wanted = max(2 * int(spark.sparkContext.defaultParallelism), num_bytes // SPLIT_BYTES + 1)
+    return int(max(1, min(len(parts), wanted)))
 
 
 def _composed(first: Read, second: Read) -> Read:

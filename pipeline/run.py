@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.compaction import compact
-from pipeline.config import RunConfig, load_config
+from pipeline.config import RunConfig
 from pipeline.errors import ConfigError
 from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
-from pipeline.journal import count_outcomes
-from pipeline.manifest import build_manifest, without_secrets
-from pipeline.markers import save_suspects
+from pipeline.manifest import build_manifest
 from pipeline.metrics import Counts
 from pipeline.output_counts import grounding_facts, sum_counts
 from pipeline.plan import (
@@ -37,6 +35,7 @@ from pipeline.readers import apply_step, read_through
 from pipeline.report import render_report
 from pipeline.report_data import ReportData, collect_report_data
 from pipeline.rounds import RoundsResult, extract_pending
+from pipeline.run_folder import check_folder, claim_folder
 from pipeline.schema import Schema
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DOCUMENTS_PER_FILE = 250_000
-_RUN_FILE = "run.json"
 Say = Callable[[str], None]
 
 
@@ -117,9 +115,7 @@ class _Run:
         self._timings_s: dict[str, float] = {}
 
     def execute(self, spark: SparkSession, planned: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
-        settings = without_secrets(self._stage.config.model_dump(mode="json"))
-        content = {"identity": _identity(self._stage), "settings": settings}
-        self._journal.write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
+        claim_folder(self._output, self._stage)
         folder = f"plan/{self._run_id}"
         try:
             with self._timed("plan"):
@@ -232,59 +228,6 @@ class _Run:
             seconds = time.monotonic() - started
             self._timings_s[stage] = self._timings_s.get(stage, 0.0) + seconds
             logger.info("stage %s took %.1f s", stage, seconds)
-
-
-def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> None:
-    """Raise ConfigError where the output folder is somebody else's or holds a run with other settings."""
-    known = output.child(JOURNAL).read(_RUN_FILE)
-    if known is None:
-        if not output.is_empty():
-            raise ConfigError(
-                f"output folder {output.root} is not empty and holds no run of this program",
-                hint="pass another --output",
-            )
-    elif not overwrite:
-        before = json.loads(known)["identity"]
-        changed = [name for name, value in _identity(stage).items() if before.get(name) != value]
-        if changed:
-            raise ConfigError(
-                f"output folder {output.root} holds a run with other settings: {', '.join(changed)}",
-                hint="pass another --output, or --overwrite to replace its results",
-            )
-
-
-def load_run(output: str) -> RunConfig:
-    """The settings of the run in a folder.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    known = Storage(output).child(JOURNAL).read(_RUN_FILE)
-    if known is None:
-        raise ConfigError(f"{output} holds no run of this program", hint="pass the --output of an earlier run")
-    return load_config(json.loads(known)["settings"])
-
-
-def forget_suspects(output: str) -> None:
-    """Let documents that killed an engine have another try."""
-    save_suspects(Storage(output).child(JOURNAL), {})
-
-
-def done_so_far(output: str) -> int:
-    """How many outcomes the journal of a run holds; cheap enough for a message at the end."""
-    return count_outcomes(Storage(output).child(JOURNAL))
-
-
-def _identity(stage: Stage) -> dict[str, Any]:
-    """What must be the same for a run to go on in its folder; limit, profile and format may change."""
-    return {
-        "schema": stage.schema.extraction_fingerprint,
-        "prompt": stage.prompt_fingerprint,
-        "model": stage.model_id,
-        "decoding": stage.config.decoding.model_dump(mode="json"),
-        "chunking": stage.config.chunking.model_dump(mode="json"),
-        "input": stage.config.input.path,
-    }
 
 
 def _silent(text: str) -> None:

@@ -1,9 +1,9 @@
 """How the extraction stage takes its devices: one task per GPU, or per group of GPUs that one engine spans.
 
-On a cluster whose executors have GPUs (``spark.executor.resource.gpu.amount``), the stage gets a resource profile of its
-own: a task asks for one core and as many GPUs as an engine takes, so that Spark runs exactly one engine on each, while
-reading, merging and writing use all cores. A task sees only its own addresses (:mod:`pipeline.udf.worker`). Locally
-without Spark's GPU scheduling one engine works at a time, as one task.
+On a cluster whose executors have GPUs (``spark.executor.resource.gpu.amount``), the stage gets a resource profile of
+its own: a task asks for one core and as many GPUs as an engine takes, so that Spark runs exactly one engine on each,
+while reading, merging and writing use all cores. A task sees only its own addresses (:mod:`pipeline.udf.worker`).
+Locally without Spark's GPU scheduling one engine works at a time, as one task.
 
 On paper, 1,000 GPUs get at least 4,000 partitions: one that fails is done again from where its journal ends, so what
 it costs is a model load and one flush interval, not the partition.

@@ -23,7 +23,7 @@ LAYERS: list[set[str]] = [
     {"extractor", "testing", "tokenizer", "demo_model", "models"},
     {"engine", "engine_loading", "dspark.scheduler", "dspark.proposer"},
     {"storage", "session", "faults", "journal", "markers", "sources", "readers", "writers", "udf"},
-    {"plan", "scheduling", "rounds", "compaction"},
+    {"plan", "scheduling", "rounds", "compaction", "run_folder"},
     {"results", "report_data"},
     {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},
     {"decode_run", "decode_report", "decode_formats", "seed_benchmark", "simulate_run", "overhead"},

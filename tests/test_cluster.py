@@ -1,4 +1,4 @@
-"""GPU scheduling on a real standalone cluster on this machine: a master and two workers with one (pretended) GPU each."""
+"""GPU scheduling on a real standalone cluster on this machine: a master and two workers with a pretended GPU each."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""A run's output folder: whose it is, what settings it was made with, what is done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pipeline.config import RunConfig, load_config
+from pipeline.errors import ConfigError
+from pipeline.journal import FOLDER as JOURNAL
+from pipeline.journal import count_outcomes
+from pipeline.manifest import without_secrets
+from pipeline.markers import save_suspects
+from pipeline.storage import Storage
+from pipeline.udf.stage import Stage
+
+_RUN_FILE = "run.json"
+
+
+def claim_folder(output: Storage, stage: Stage) -> None:
+    """Write down whose the folder is.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    settings = without_secrets(stage.config.model_dump(mode="json"))
+    content = {"identity": _identity(stage), "settings": settings}
+    output.child(JOURNAL).write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
+
+
+def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> None:
+    """Raise ConfigError where the output folder is somebody else's or holds a run with other settings."""
+    known = output.child(JOURNAL).read(_RUN_FILE)
+    if known is None:
+        if not output.is_empty():
+            raise ConfigError(
+                f"output folder {output.root} is not empty and holds no run of this program",
+                hint="pass another --output",
+            )
+    elif not overwrite:
+        before = json.loads(known)["identity"]
+        changed = [name for name, value in _identity(stage).items() if before.get(name) != value]
+        if changed:
+            raise ConfigError(
+                f"output folder {output.root} holds a run with other settings: {', '.join(changed)}",
+                hint="pass another --output, or --overwrite to replace its results",
+            )
+
+
+def load_run(output: str) -> RunConfig:
+    """The settings of the run in a folder.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    known = Storage(output).child(JOURNAL).read(_RUN_FILE)
+    if known is None:
+        raise ConfigError(f"{output} holds no run of this program", hint="pass the --output of an earlier run")
+    return load_config(json.loads(known)["settings"])
+
+
+def forget_suspects(output: str) -> None:
+    """Let documents that killed an engine have another try."""
+    save_suspects(Storage(output).child(JOURNAL), {})
+
+
+def done_so_far(output: str) -> int:
+    """How many outcomes the journal of a run holds; cheap enough for a message at the end."""
+    return count_outcomes(Storage(output).child(JOURNAL))
+
+
+def _identity(stage: Stage) -> dict[str, Any]:
+    """What must be the same for a run to go on in its folder; limit, profile and format may change."""
+    return {
+        "schema": stage.schema.extraction_fingerprint,
+        "prompt": stage.prompt_fingerprint,
+        "model": stage.model_id,
+        "decoding": stage.config.decoding.model_dump(mode="json"),
+        "chunking": stage.config.chunking.model_dump(mode="json"),
+        "input": stage.config.input.path,
+    }
