@@ -21,10 +21,10 @@ SLOW := slow and not gpu
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-demo: setup java ## run the main job on the sample orders and show a few records
+demo: setup java ## run the main job on the sample receipts and show a few records
 	$(BIN)/spark-submit jobs/extract.py \
-	  --input pipeline/samples/orders.jsonl --id-column id --schema schemas/orders.py:CustomerOrders \
-	  --examples pipeline/samples/orders_examples.jsonl --model demo --output $(OUTPUT)
+	  --input pipeline/samples/receipts.jsonl --id-column id --schema schemas/receipts.py:Receipt \
+	  --examples pipeline/samples/receipts_examples.jsonl --model demo --output $(OUTPUT)
 
 test: lint types test-fast test-chain ## everything but the slow suites
 

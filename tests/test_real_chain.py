@@ -74,7 +74,8 @@ def sample(name: str) -> list[dict[str, Any]]:
 
 
 def test_five_percent_poison_ends_with_exit_0_and_exactly_those_in_the_rejects(tmp_path: Path) -> None:
-    documents = [{"id": d["id"], "text": d["text"]} for d in sample("orders")[:38]]
+    receipts = sample("receipts")[:19]
+    documents = [{"id": f"{d['id']}-{n}", "text": d["text"] + "\n" * n} for n in range(2) for d in receipts]
     folder = tmp_path / "input"
     folder.mkdir()
     for part in range(8):  # eight files are eight partitions
@@ -83,10 +84,10 @@ def test_five_percent_poison_ends_with_exit_0_and_exactly_those_in_the_rejects(t
     write_documents(folder / "part-9.jsonl", poison)
     done = submit(
         "--input", folder, "--input-format", "jsonl", "--id-column", "id", "--output", tmp_path / "out",
-        "--schema", "schemas/orders.py:CustomerOrders", "--examples", SAMPLES / "orders_examples.jsonl",
+        "--schema", "schemas/receipts.py:Receipt", "--examples", SAMPLES / "receipts_examples.jsonl",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    schema = load_schema("schemas.orders:CustomerOrders").json_schema
+    schema = load_schema("schemas.receipts:Receipt").json_schema
     ids = {d["id"] for d in documents} | {"poison-null", "poison-blank"}
     manifest = checked(tmp_path / "out", ids, schema)
     rejects = {row["doc_id"]: row["reason"] for row in rows(tmp_path / "out" / "rejects.parquet")}
@@ -97,7 +98,7 @@ def test_five_percent_poison_ends_with_exit_0_and_exactly_those_in_the_rejects(t
 
     again = submit(
         "--input", folder, "--input-format", "jsonl", "--id-column", "id", "--output", tmp_path / "out",
-        "--schema", "schemas/orders.py:CustomerOrders", "--examples", SAMPLES / "orders_examples.jsonl",
+        "--schema", "schemas/receipts.py:Receipt", "--examples", SAMPLES / "receipts_examples.jsonl",
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     resumed = checked(tmp_path / "out", ids, schema)
@@ -107,15 +108,16 @@ def test_five_percent_poison_ends_with_exit_0_and_exactly_those_in_the_rejects(t
 
 def test_the_samples_are_copied_right_by_the_demo_model_often_enough(tmp_path: Path) -> None:
     """A stand-in of 135 M parameters: far from perfect, but a broken prompt, grammar or tokenizer shows at once."""
-    documents = sample("receipts")[:12]
+    documents = sample("orders_zh")[:12]
     write_documents(tmp_path / "in.jsonl", [{"id": d["id"], "text": d["text"]} for d in documents])
+    (tmp_path / "run.yaml").write_text("decoding: {max_output_tokens: 256, truncation_factor: 2}\n")
     done = submit(
         "--input", tmp_path / "in.jsonl", "--id-column", "id", "--output", tmp_path / "out",
-        "--schema", "schemas/receipts.py:Receipt", "--examples", SAMPLES / "receipts_examples.jsonl",
-        "--max-reject-rate", "0.5",
+        "--schema", "schemas/orders_zh.py:OrderZh", "--examples", SAMPLES / "orders_zh_examples.jsonl",
+        "--max-reject-rate", "0.5", "--config", tmp_path / "run.yaml",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    checked(tmp_path / "out", {d["id"] for d in documents}, load_schema("schemas.receipts:Receipt").json_schema)
+    checked(tmp_path / "out", {d["id"] for d in documents}, load_schema("schemas.orders_zh:OrderZh").json_schema)
     gold = {d["id"]: d["gold"] for d in documents}
     found = [
         line[name] == value
@@ -123,7 +125,7 @@ def test_the_samples_are_copied_right_by_the_demo_model_often_enough(tmp_path: P
         for name, value in gold[line["doc_id"]].items()
         if not isinstance(value, list | dict)
     ]
-    assert sum(found) / len(found) > 0.2
+    assert sum(found) / len(found) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -160,18 +162,18 @@ from pipeline.udf import extract_udf
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
-rows = [json.loads(line) for line in open({str(SAMPLES / "orders.jsonl")!r})][:6]
+rows = [json.loads(line) for line in open({str(SAMPLES / "receipts.jsonl")!r})][:6]
 df = spark.createDataFrame([(r["id"], r["text"]) for r in rows], "doc_id string, text string").repartition(1)
-examples = [json.loads(line) for line in open({str(SAMPLES / "orders_examples.jsonl")!r})]
+examples = [json.loads(line) for line in open({str(SAMPLES / "receipts_examples.jsonl")!r})]
 exact = dict(examples=examples, engine_args={{"dtype": "float32"}})  # in bf16 near-ties flip with the batch's shape
-result = pipeline.extract(df, schema="schemas.orders:CustomerOrders", **exact)
+result = pipeline.extract(df, schema="schemas.receipts:Receipt", **exact)
 assert result.count() == 6
 assert result.where("record is not null or error is not null").count() == 6
-extract_orders = extract_udf("schemas.orders:CustomerOrders", **exact)
-column = df.select("doc_id", extract_orders(col("text")).alias("x")).collect()
-spark.udf.register("extract_orders", extract_orders)
+extract_receipt = extract_udf("schemas.receipts:Receipt", **exact)
+column = df.select("doc_id", extract_receipt(col("text")).alias("x")).collect()
+spark.udf.register("extract_receipt", extract_receipt)
 df.createOrReplaceTempView("docs")
-sql = spark.sql("select doc_id, extract_orders(text) as x from docs").collect()
+sql = spark.sql("select doc_id, extract_receipt(text) as x from docs").collect()
 assert [r["doc_id"] for r in column] == [r["doc_id"] for r in sql] == [r["id"] for r in rows]
 by_id = {{r["doc_id"]: r["record"] for r in result.collect()}}
 for row in [*column, *sql]:
