@@ -43,7 +43,7 @@ def main(verbose: bool) -> None:
 @click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
 @click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
 @click.option("--in-flight", type=int, multiple=True, default=(1, 4, 16), show_default=True, help="Repeatable.")
-@click.option("--limit", type=int, default=16, show_default=True, metavar="N", help="Only the first N documents.")
+@click.option("--limit", type=int, metavar="N", help="Only the first N documents.")
 @click.option("--max-tokens", type=int, default=512, show_default=True, help="Longest output.")
 @click.option("--layout", type=click.Choice(["spaced", "indented", "compact"]), default="spaced", show_default=True)
 @click.option("--variant", "variants", type=click.Choice(["plain", "ngram", "off", "dspark"]), multiple=True)

@@ -43,7 +43,7 @@ def summary(found: Measurements, *, model: str, dtype: str, machine: Mapping[str
         "acceptance_rate_by_in_flight": {str(n): _acceptance_rate(found, n) for n in levels},
         "acceptance_by_drafter": _by_drafter(found),
         "identical": all(_num_identical(found, n, "dspark") == len(workload.prompts) for n in levels),
-        "num_identical": {str(n): _num_identical(found, n, "dspark") for n in levels},
+        "num_identical": {str(n): _num_identical(found, n, "dspark") for n in levels if ("plain", n) in found.texts},
         "num_identical_ngram": {str(n): _num_identical(found, n, "ngram") for n in levels},
         "num_identical_plain": {str(n): _num_identical_plain(found, n, lowest) for n in levels},
         "ratios_by_output_tokens": _by_length(found),

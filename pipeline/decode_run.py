@@ -89,7 +89,8 @@ def _traces(found: Measurements, figures: Mapping[str, Any]) -> dict[str, Any]:
     """What ``simulate`` reads: drafts per request, measured times, and the measured cost table."""
     drafts: dict[str, list[tuple[list[float], int]]] = {}
     for request_id, survivals, accepted in found.traces:
-        drafts.setdefault(request_id, []).append((survivals, accepted))
+        name = request_id if request_id in found.request_sizes else request_id.rpartition("-")[0]  # vLLM adds a suffix
+        drafts.setdefault(name, []).append((survivals, accepted))
     return {
         "requests": found.request_sizes,
         "drafts": drafts,
