@@ -138,3 +138,33 @@ def test_preempted_requests_decode_the_same(shared: Path, jobs: list[Job], plain
         assert tiny.coordinator.counters.num_accepted > 0
     finally:
         tiny.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix_caching", [True, False])
+def test_sweep_over_sets_orders_and_requests_in_flight(shared: Path, prefix_caching: bool) -> None:
+    """By hand: ``pytest -m slow tests/dspark/test_lossless.py``; about half an hour on two cores."""
+    bench = Bench(ensure_demo_model(), enable_prefix_caching=prefix_caching)
+    many = set_jobs(ensure_demo_model(), shared / "data", per_set=4, skip=4, max_tokens=120)
+    try:
+        expected = bench.run(many, dspark=False, in_flight=16)
+        for seed in range(3):
+            for in_flight in (1, 4, 16):
+                shuffled = random.Random(seed).sample(many, len(many))
+                bench.coordinator.forget()
+                assert bench.run(shuffled, dspark=True, in_flight=in_flight) == expected, (seed, in_flight)
+    finally:
+        bench.close()
+
+
+@pytest.mark.slow
+def test_near_ties_flip_in_bfloat16_without_drafts_as_well(shared: Path) -> None:
+    """Plain decoding differs from itself between batch shapes; that, and not drafting, is what changes outputs."""
+    bench = Bench(ensure_demo_model(), dtype="bfloat16")
+    many = set_jobs(ensure_demo_model(), shared / "data", per_set=3, max_tokens=120)
+    try:
+        alone = bench.run(many, dspark=False, in_flight=1)
+        together = bench.run(many, dspark=False, in_flight=16)
+    finally:
+        bench.close()
+    assert any(alone[name] != together[name] for name in alone)
