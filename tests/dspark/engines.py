@@ -126,9 +126,7 @@ def set_jobs(model: Path, data: Path, *, per_set: int, skip: int = 0, max_tokens
                 prompt = prompting.first(Chunk(f"{folder.name}-{index}", 0, 1, text, 0, len(text), key=str(index)))
                 if index < skip or len(prompt.token_ids) > 1500:
                     continue
-                jobs.append(
-                    Job(f"{folder.name}-{index}", prompt.token_ids, prompt.document_span, grammar, max_tokens)
-                )
+                jobs.append(Job(f"{folder.name}-{index}", prompt.token_ids, prompt.document_span, grammar, max_tokens))
                 taken += 1
                 if taken == per_set:
                     break
