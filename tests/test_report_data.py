@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.config import load_config
-from pipeline.plan import count_pending, pending_chunks, read_outcomes, write_plan
+from pipeline.plan import count_pending, pending_chunks, plan_step, read_outcomes, write_plan
+from pipeline.readers import apply_step
 from pipeline.report import render_report
 from pipeline.report_data import collect_report_data
 from pipeline.rounds import extract_pending
@@ -34,7 +35,7 @@ def test_a_run_is_sampled_with_texts_spans_and_times(spark: SparkSession, tmp_pa
     stage = build_stage(config, schema=load_schema(PEOPLE_SCHEMA))
     journal = Storage(str(tmp_path)).child("_journal")
     since = time.time()
-    plan = write_plan(documents, stage, journal, folder="plan/x")
+    plan = write_plan(apply_step(documents, plan_step(stage)), journal, folder="plan/x")
     extract_pending(plan, stage, journal, pending=count_pending(pending_chunks(plan, read_outcomes(spark, journal))))
     data = collect_report_data(plan, read_outcomes(spark, journal), stage, since_s=since)
     assert 20 <= len(data["records"]) <= 30
