@@ -10,6 +10,11 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 OUTPUT ?= demo-output
 
 BIN := $(VENV)/bin
+# spark-submit looks for `python3` on the path, and so do Spark's workers: both must find the environment's.
+export PATH := $(abspath $(BIN)):$(PATH)
+export PYSPARK_PYTHON := $(abspath $(BIN))/python
+export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
+TESTS ?= tests
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 FAST := not spark and not vllm and not slow and not gpu
@@ -63,7 +68,7 @@ test-chain: setup java ## the real chain: spark-submit, vLLM on the CPU, xgramma
 	$(BIN)/pytest -m "$(CHAIN)"
 
 test-slow: setup java ## kill trials, sweeps and other long suites
-	$(BIN)/pytest -m "$(SLOW)"
+	$(BIN)/pytest -m "$(SLOW)" $(TESTS)
 
 clean: ## remove the virtual environment and demo output
 	rm -rf $(VENV) $(OUTPUT)
