@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NUM_RECORDS, NUM_REJECTS, NUM_LATENCIES = 30, 30, 5000
+_SPARE = 8
+"""The journal may hold outcomes that are none of this run's: so many times more are drawn from it than shown."""
+_FEW_FILES = 16
 _MAX_CHUNKS = 40
 _MAX_POINTS = 600
 
@@ -51,14 +54,19 @@ def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[Sa
     from pyspark.sql import functions as F
 
     by_hash = F.xxhash64("key")
-    good = outcomes.where(F.col("json").isNotNull()).select("key").orderBy(by_hash).limit(NUM_RECORDS)
-    bad = outcomes.where(F.col("json").isNull()).select("key").orderBy(by_hash).limit(NUM_REJECTS)
-    keys = sorted({row["key"] for row in good.union(bad).collect()})
-    small = F.col("num_chunks") <= _MAX_CHUNKS
-    wanted = plan.where(small & F.col("key").isin(keys)).groupBy("key").agg(F.min("doc_id").alias("doc_id"))
-    unread = plan.where(F.col("key").isNull()).select("doc_id").orderBy(F.xxhash64("doc_id")).limit(NUM_REJECTS)
-    ids = {row["doc_id"] for row in wanted.collect()} | {row["doc_id"] for row in unread.collect()}
-    chunks = [row.asDict() for row in plan.where(F.col("doc_id").isin(sorted(ids))).collect()]
+    good = outcomes.where(F.col("reason").isNull()).select("key", F.lit(True).alias("is_good"))
+    bad = outcomes.where(F.col("reason").isNotNull()).select("key", F.lit(False).alias("is_good"))
+    few = good.orderBy(by_hash).limit(NUM_RECORDS * _SPARE).union(bad.orderBy(by_hash).limit(NUM_REJECTS * _SPARE))
+    is_good = {row["key"]: row["is_good"] for row in few.collect()}
+    small = (F.col("num_chunks") <= _MAX_CHUNKS) & F.col("key").isin(sorted(is_good))
+    by_key = plan.where(small).groupBy("key").agg(F.min("doc_id").alias("doc_id"))
+    by_id = plan.where(F.col("key").isNull()).select("key", "doc_id").orderBy(F.xxhash64("doc_id")).limit(NUM_REJECTS)
+    found_keys = by_key.unionByName(by_id).select("*", by_hash.alias("hash")).orderBy("hash").collect()
+    ids = {row["doc_id"] for row in found_keys if row["key"] is None}
+    for kind, number in ((True, NUM_RECORDS), (False, NUM_REJECTS)):
+        of_kind = [row["doc_id"] for row in found_keys if is_good.get(row["key"]) is kind]
+        ids.update(of_kind[:number])
+    chunks = [row.asDict() for row in _rows_with(plan, "doc_id", ids).collect()]
     found = _outcomes_of({chunk["key"] for chunk in chunks if chunk["key"]}, outcomes)
     documents: dict[str, list[dict[str, Any]]] = {}
     for chunk in chunks:
@@ -79,12 +87,19 @@ def _sample(plan: DataFrame, outcomes: DataFrame, stage: Stage) -> tuple[list[Sa
 
 
 def _outcomes_of(keys: set[str], outcomes: DataFrame) -> dict[str, dict[str, Any]]:
+    rows = best_outcomes(_rows_with(outcomes, "key", keys)).collect() if keys else []
+    return {row["key"]: row["outcome"].asDict(recursive=True) for row in rows}
+
+
+def _rows_with(frame: DataFrame, column: str, values: set[str]) -> DataFrame:
+    """The rows with one of a few values; only the files that hold them are read in full."""
     from pyspark.sql import functions as F
 
-    if not keys:
-        return {}
-    rows = best_outcomes(outcomes.where(F.col("key").isin(sorted(keys)))).collect()
-    return {row["key"]: row["outcome"].asDict(recursive=True) for row in rows}
+    wanted = F.col(column).isin(sorted(values))
+    if len(frame.inputFiles()) <= _FEW_FILES:
+        return frame.where(wanted)
+    files = [row["file_path"] for row in frame.where(wanted).select("_metadata.file_path").distinct().collect()]
+    return frame.sparkSession.read.schema(frame.schema).parquet(*files).where(wanted) if files else frame.limit(0)
 
 
 def _record(record: DocumentRecord, text: str) -> SampleRecord:
@@ -129,8 +144,8 @@ def _latencies(outcomes: DataFrame) -> list[float]:
 
 
 def _sum_of_attempts(name: str) -> Column:
+    """Over the attempts of an outcome; of the attempts only this field is read."""
     from pyspark.sql import functions as F
 
-    return F.aggregate(
-        F.col("attempts"), F.lit(0.0), lambda total, attempt: total + F.coalesce(attempt[name], F.lit(0))
-    )
+    values = F.col(f"attempts.{name}")
+    return F.aggregate(values, F.lit(0.0), lambda total, value: total + F.coalesce(value, F.lit(0)))
