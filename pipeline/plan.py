@@ -58,6 +58,14 @@ def plan_step(stage: Stage) -> Step:
     return Step(chunk_function(stage), PLAN_COLUMNS)
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Which rejects are to be done again: with one of ``reasons`` (empty: any), from before ``before_s`` (epoch)."""
+
+    reasons: frozenset[str]
+    before_s: float
+
+
 def write_plan(planned: DataFrame, storage: Storage, *, folder: str) -> DataFrame:
     """Write chunks (what :func:`plan_step` gives) once and give them back as a DataFrame of :data:`PLAN_COLUMNS`."""
     planned.write.mode("overwrite").parquet(storage.uri(folder))
@@ -117,12 +125,12 @@ def best_outcomes(outcomes: DataFrame) -> DataFrame:
 
 
 def pending_chunks(
-    plan: DataFrame, outcomes: DataFrame, *, again: frozenset[str] | None = None, with_confidence: bool = False
+    plan: DataFrame, outcomes: DataFrame, *, again: Again | None = None, with_confidence: bool = False
 ) -> DataFrame:
     """Chunks whose key has no outcome.
 
-    Rejects with a reason in ``again`` count as not done (empty: any reason), and so do records without confidence
-    where it is wanted: it is no part of a key, as it changes no value.
+    Rejects that ``again`` names count as not done, and so do records without confidence where it is wanted: it is no
+    part of a key, as it changes no value.
     """
     from pyspark.sql import functions as F
 
@@ -130,8 +138,9 @@ def pending_chunks(
         outcomes = outcomes.where(F.col("json").isNull() | F.col("confidence").isNotNull())
     done = outcomes
     if again is not None:
-        lost = F.col("outcome.reason").isin(sorted(again)) if again else F.lit(True)
-        done = best_outcomes(outcomes).where(F.col("outcome.json").isNotNull() | ~lost)
+        lost = F.col("reason").isin(sorted(again.reasons)) if again.reasons else F.lit(True)
+        is_old = F.col("finished_at") < F.timestamp_micros(F.lit(int(again.before_s * 1e6)))
+        done = outcomes.where(F.col("json").isNotNull() | ~(lost & is_old))
     work = plan.where(F.col("key").isNotNull()).select(*CHUNK_COLUMNS)
     return work.join(done.select("key").distinct(), "key", "left_anti")
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import EngineError, EngineStartError, PipelineError
 from pipeline.faults import failed_partition, fault_of
+from pipeline.markers import FOLDER as STARTED
 from pipeline.markers import combine, load_suspects, read_markers, save_suspects
 from pipeline.metrics import FOLDER as PROGRESS
 from pipeline.metrics import Counts, total
-from pipeline.plan import Pending, count_pending, partitioned, pending_chunks, read_outcomes
+from pipeline.plan import Again, Pending, count_pending, partitioned, pending_chunks, read_outcomes
 from pipeline.scheduling import engine_profile, num_partitions
 from pipeline.session import engine_pool
 from pipeline.storage import Storage
@@ -48,7 +49,7 @@ def extract_pending(
     journal: Storage,
     *,
     pending: Pending,
-    again: frozenset[str] | None = None,
+    again: Again | None = None,
     watch: Watch | None = None,
 ) -> RoundsResult:
     """Work until every key of the plan has an outcome in the journal.
@@ -63,6 +64,7 @@ def extract_pending(
     spark = plan.sparkSession
     run_id = uuid.uuid4().hex[:8]
     journal.delete(PROGRESS)
+    journal.delete(STARTED)  # what a killed driver's tasks left says nothing about documents
     num_rounds = fruitless = 0
     num_good: int | None = None
     while pending.num_keys:
@@ -79,15 +81,13 @@ def extract_pending(
                     raise
                 raise fault from None
             _judge(journal, round_id, failed_partition(error))
-            again = None if again is None else frozenset({"*"})  # retried rejects are in the journal now
-            left = pending_chunks(plan, read_outcomes(spark, journal), with_confidence=stage.config.output.confidence)
-            pending = count_pending(left)
+            pending = count_pending(_left(plan, stage, journal, again))
             num_before, num_good = num_good, _count_good(read_outcomes(spark, journal))
             fruitless = fruitless + 1 if num_good == (num_before or 0) else 0
             if fruitless >= MAX_FRUITLESS_ROUNDS:
                 raise fault from None
             logger.warning("round %d ended: %s; %d texts are left", num_rounds, fault, pending.num_keys)
-    journal.delete("started")
+    journal.delete(STARTED)
     return RoundsResult(read_counts(journal), num_rounds)
 
 
@@ -104,11 +104,10 @@ def _run_round(
     *,
     round_id: str,
     pending: Pending,
-    again: frozenset[str] | None,
+    again: Again | None,
 ) -> None:
     spark = plan.sparkSession
-    outcomes = read_outcomes(spark, journal)
-    chunks = pending_chunks(plan, outcomes, again=again, with_confidence=stage.config.output.confidence)
+    chunks = _left(plan, stage, journal, again)
     chunks = partitioned(chunks, pending, num_partitions=num_partitions(spark, stage.config, pending))
     speculative = spark.conf.get("spark.speculation", "false") == "true"
     task = ExtractTask(
@@ -121,6 +120,11 @@ def _run_round(
     with engine_pool(spark):
         profile = engine_profile(spark, stage.config)
         chunks.mapInArrow(extract_function(task), RESULT_COLUMNS, profile=profile).collect()
+
+
+def _left(plan: DataFrame, stage: Stage, journal: Storage, again: Again | None) -> DataFrame:
+    outcomes = read_outcomes(plan.sparkSession, journal)
+    return pending_chunks(plan, outcomes, again=again, with_confidence=stage.config.output.confidence)
 
 
 def _count_good(outcomes: DataFrame) -> int:

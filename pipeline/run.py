@@ -21,6 +21,7 @@ from pipeline.manifest import build_manifest
 from pipeline.metrics import Counts
 from pipeline.output_counts import grounding_facts, sum_counts
 from pipeline.plan import (
+    Again,
     PlanCounts,
     count_pending,
     count_plan,
@@ -137,7 +138,7 @@ class _Run:
         self, spark: SparkSession, plan: DataFrame, counts: PlanCounts, retry_reasons: Sequence[str]
     ) -> tuple[RoundsResult, int]:
         retry = self._stage.config.journal.retry_rejects or bool(retry_reasons)
-        again = frozenset(retry_reasons) if retry else None
+        again = Again(frozenset(retry_reasons), self._started_at) if retry else None
         with self._timed("compare"):
             compact(spark, self._journal)
             outcomes = read_outcomes(spark, self._journal)

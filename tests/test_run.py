@@ -151,6 +151,7 @@ def test_rejects_are_done_again_when_asked(start: Start) -> None:
     assert again.manifest["resumed_documents"] == 7
     only = start(retry_reasons=["REFUSED_BY_ENGINE"])
     assert only.manifest["resumed_documents"] == 8
+    assert only.manifest["rejects"] == 6  # done again, and again a reject
 
 
 def test_changed_settings_need_another_folder_or_a_word(start: Start) -> None:
