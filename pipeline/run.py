@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTS_PER_FILE = 250_000
+DOCUMENTS_PER_FILE = 50_000
 Say = Callable[[str], None]
 
 

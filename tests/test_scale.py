@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.run import DOCUMENTS_PER_FILE
 from tests.scripts import PEOPLE_SCHEMA
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -90,7 +91,7 @@ def test_many_documents_need_few_files_and_little_memory(tmp_path: Path) -> None
     assert manifest["records"] == manifest["documents"] == NUM_DOCUMENTS
     journal = sorted((out / "_journal" / "outcomes").iterdir())
     assert len(journal) <= 4 * seconds + 4
-    assert len(list((out / "records.parquet").iterdir())) == -(-NUM_DOCUMENTS // 250_000)
+    assert len(list((out / "records.parquet").iterdir())) == -(-NUM_DOCUMENTS // DOCUMENTS_PER_FILE)
     driver = [memory["driver"] for _, memory in samples if "driver" in memory]
     assert max(driver) < 400, "the driver's Python must hold no documents"
     rate = NUM_DOCUMENTS / manifest["timings_s"]["total"]
