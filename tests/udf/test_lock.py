@@ -88,6 +88,8 @@ def test_devices_do_not_share_a_lock(tmp_path: Path) -> None:
     first, second = DeviceLock("0", folder=tmp_path), DeviceLock("1", folder=tmp_path)
     first.acquire(attempt="1")
     second.acquire(attempt="1")
+    assert (first.is_held, second.is_held) == (True, True)
     first.acquire(attempt="3")  # relabelled, not taken twice
     first.release()
+    assert (first.is_held, second.is_held) == (False, True)
     second.release()
