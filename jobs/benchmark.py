@@ -179,9 +179,14 @@ def _write(path: Path | None, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The program: what loads vLLM in this process needs a library loaded before it starts."""
     if {"decode", "seed"} & set(sys.argv):
         from pipeline.preload import restart_with_preload
 
         restart_with_preload()
     main()
+
+
+if __name__ == "__main__":
+    run()
