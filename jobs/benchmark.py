@@ -19,6 +19,19 @@ from pipeline.errors import PipelineError
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
+EPILOG = """\b
+Examples:
+  python jobs/benchmark.py decode --model Qwen/Qwen3-4B --in-flight 1 --in-flight 16 --charts out/charts
+  python jobs/benchmark.py seed --model demo --requests 16 --max-tokens 256
+  python jobs/benchmark.py overhead --limit 200
+  python jobs/benchmark.py COMMAND --help
+"""
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  python jobs/benchmark.py {line}" for line in lines)
+
+
 class _Group(click.Group):
     """Errors of the package as one line; exit code 2."""
 
@@ -30,14 +43,21 @@ class _Group(click.Group):
             ctx.exit(EXIT_USAGE)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option("--verbose", is_flag=True, help="Log what happens.")
 def main(verbose: bool) -> None:
     """Measure what DSpark brings."""
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
 
 
-@main.command()
+@main.command(
+    epilog=_examples(
+        "decode --limit 8 --variant plain --variant dspark",
+        "decode --documents letters.jsonl --schema contract.json --model Qwen/Qwen3-4B --traces traces.json",
+    )
+)
 @click.option("--documents", type=click.Path(path_type=Path), help="JSON Lines with text. [default: order samples]")
 @click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
 @click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
@@ -79,7 +99,7 @@ def decode(json_file: Path | None, markdown: Path | None, **options: Any) -> Non
     click.echo(table(figures))
 
 
-@main.command()
+@main.command(epilog=_examples("seed --model Qwen/Qwen3-4B --json seed.json"))
 @click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
 @click.option("--requests", "num_requests", type=int, default=100, show_default=True)
 @click.option("--in-flight", type=int, default=16, show_default=True)
@@ -101,7 +121,7 @@ def seed(engine_arg: tuple[str, ...], json_file: Path | None, **options: Any) ->
     click.echo(seed_table(figures))
 
 
-@main.command()
+@main.command(epilog=_examples("simulate --traces traces.json --in-flight 16 --in-flight 64"))
 @click.option("--traces", type=click.Path(path_type=Path), required=True, metavar="FILE", help="From decode --traces.")
 @click.option("--in-flight", type=int, multiple=True, default=(1, 4, 16, 64, 256), show_default=True)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
@@ -115,7 +135,7 @@ def simulate(traces: Path, in_flight: tuple[int, ...], json_file: Path | None, c
     click.echo(simulate_table(figures))
 
 
-@main.command()
+@main.command(epilog=_examples("overhead --limit 200 --repeats 3"))
 @click.option("--documents", type=click.Path(exists=True), metavar="FILE", help="JSON Lines. [default: order samples]")
 @click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
 @click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
@@ -154,7 +174,7 @@ def overhead(json_file: Path | None, limit: int, repeats: int, **options: Any) -
     click.echo(overhead_table(figures))
 
 
-@main.command()
+@main.command(epilog=_examples("drafts --documents gold.jsonl --schema contract.json --tokenizer ~/models/Qwen3-4B"))
 @click.option("--documents", type=click.Path(path_type=Path), required=True, metavar="FILE", help="With gold.")
 @click.option("--schema", required=True, metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With tokenizer.json.")

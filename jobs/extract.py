@@ -20,6 +20,7 @@ from pipeline.config import RunConfig, load_config
 from pipeline.errors import ConfigError, InputError, PipelineError
 
 EXIT_FAILED, EXIT_USAGE, EXIT_REJECTS = 1, 2, 3
+FILE = click.Path()  # never checked here: it makes the shell complete file names, and URIs pass
 
 EPILOG = """\b
 Examples:
@@ -36,7 +37,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 
 
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--input", "input_path", metavar="PATH_OR_TABLE", help="Documents: a file, folder, glob, URI or table.")
+@click.option(
+    "--input", "input_path", type=FILE, metavar="PATH_OR_TABLE", help="Documents: a file, folder, glob, URI or table."
+)
 @click.option(
     "--input-format",
     metavar="FORMAT",
@@ -44,11 +47,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 )
 @click.option("--id-column", metavar="NAME", help="Column that names a document. [default: doc_id or id]")
 @click.option("--text-column", metavar="NAME", help="Column with the text. [default: text]")
-@click.option("--schema", metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
-@click.option("--output", metavar="DIR", help="Folder or URI for the results.")
-@click.option("--model", metavar="NAME", help="demo, a Hugging Face hub id, or a model folder. [default: demo]")
+@click.option("--schema", type=FILE, metavar="SPEC", help="FILE.py:Class, package.module:Class or FILE.json.")
+@click.option("--output", type=FILE, metavar="DIR", help="Folder or URI for the results.")
+@click.option(
+    "--model", type=FILE, metavar="NAME", help="demo, a Hugging Face hub id, or a model folder. [default: demo]"
+)
 @click.option("--instructions", metavar="TEXT|@FILE", help="What the model is told before the document.")
-@click.option("--examples", metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.')
+@click.option(
+    "--examples", type=FILE, metavar="FILE.jsonl", help='Few-shot examples, {"text": ..., "output": {...}} a line.'
+)
 @click.option("--profile", metavar="NAME", help="Form of records.jsonl: spark, java, kettle, ascii. [default: spark]")
 @click.option(
     "--format", "formats", multiple=True, metavar="NAME", help="parquet or jsonl; repeatable. [default: both]"
@@ -66,7 +73,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--confidence", is_flag=True, default=None, help="Keep the probability of each value.")
 @click.option("--report/--no-report", default=None, help="Write report.html with a sample. [default: on]")
 @click.option("--engine-arg", "engine_arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
-@click.option("--config", "config_file", metavar="FILE.yaml", help="The same settings as a file; options win.")
+@click.option(
+    "--config", "config_file", type=FILE, metavar="FILE.yaml", help="The same settings as a file; options win."
+)
 @click.option("--dspark/--no-dspark", default=None, help="Speculative decoding with DSpark. [default: on]")
 @click.option("--target-partition-minutes", type=float, metavar="N", help="Work per task on a cluster. [default: 10]")
 @click.option("--retry-rejects", is_flag=True, default=None, help="Do earlier rejects again.")

@@ -17,9 +17,18 @@ from pipeline.errors import ConfigError
 _NOT_REPLAYABLE = {RejectReason.EMPTY_INPUT, RejectReason.UNDECODABLE_INPUT, RejectReason.PROFILE_LOSS}
 REASONS = sorted(str(reason) for reason in RejectReason if reason not in _NOT_REPLAYABLE)
 
+EPILOG = """\b
+Examples:
+  spark-submit jobs/replay_rejects.py out/orders
+  python jobs/replay_rejects.py s3://bucket/contracts --reason TRUNCATED --reason TIMEOUT
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.argument("output")
+\b
+Exit codes: 0 done, 1 failed, 2 wrong usage or no run there, 3 more rejects than the run's own --max-reject-rate.
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.argument("output", type=click.Path())
 @click.option("--reason", "reasons", multiple=True, type=click.Choice(REASONS), help="Only these; repeatable.")
 @click.option("--quiet", is_flag=True, help="No progress, no table; errors only.")
 @click.option("--verbose", is_flag=True, help="Log what happens, with tracebacks.")
