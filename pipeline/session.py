@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ConfigError
+from pipeline.preload import preload_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +67,15 @@ def log_file() -> Path:
 
 
 def with_package(spark: SparkSession) -> SparkSession:
-    """Let workers import this package from where the driver has it; an installed package needs nothing."""
+    """Let workers import this package from where the driver has it; an installed package needs nothing.
+
+    On this machine workers run the driver's Python, unless another one was asked for.
+    """
     root = str(Path(__file__).resolve().parents[1])
-    environment = spark.sparkContext.environment
+    context = spark.sparkContext
+    if is_local(spark) and "PYSPARK_PYTHON" not in os.environ and context.getConf().get("spark.pyspark.python") is None:
+        context.pythonExec = sys.executable  # `python3` on the path may be another one, without the packages
+    environment = context.environment
     if "site-packages" not in root and root not in environment.get("PYTHONPATH", ""):
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
     return spark
@@ -82,14 +90,19 @@ def is_local(spark: SparkSession) -> bool:
 def engine_pool(spark: SparkSession) -> Iterator[None]:
     """Functions made in this block run in Python workers of their own, which keep an engine between tasks."""
     environment = spark.sparkContext.environment
-    environment[ENGINE_POOL_VARIABLE] = "1"
+    added = {ENGINE_POOL_VARIABLE: "1"}
     if is_local(spark):
-        environment[THREADS_VARIABLE] = str(len(os.sched_getaffinity(0)))
+        added |= {THREADS_VARIABLE: str(len(os.sched_getaffinity(0))), **preload_environment()}
+    before = {name: environment.get(name) for name in added}
+    environment.update(added)
     try:
         yield
     finally:
-        environment.pop(ENGINE_POOL_VARIABLE, None)
-        environment.pop(THREADS_VARIABLE, None)
+        for name, value in before.items():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
 
 
 @contextmanager
