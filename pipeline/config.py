@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -77,12 +79,21 @@ class DecodingConfig(Settings):
 
 
 class EngineConfig(Settings):
-    """The engine and its limits. ``args`` goes to vLLM unchanged (``tensor_parallel_size`` and all others)."""
+    """The engine and its limits. ``args`` goes to vLLM unchanged (``tensor_parallel_size`` and all others).
 
-    kind: Literal["vllm", "scripted"] = "vllm"
+    ``kind`` ``openai`` sends requests to a vLLM server at ``base_url`` (see :mod:`pipeline.remote_engine`). ``model``
+    is then where its tokenizer comes from, ``served_model`` the server's name for it where that differs, and
+    ``api_key_env`` the *name* of the environment variable that holds the key on driver and executors.
+    """
+
+    kind: Literal["vllm", "openai", "scripted"] = "vllm"
     model: str = "demo"
     revision: str | None = None
     args: dict[str, Any] = Field(default_factory=dict)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    served_model: str | None = None
+    request_timeout_s: float = Field(default=600.0, gt=0)
     max_in_flight: int | None = Field(default=None, ge=1)
     stall_timeout_s: float = Field(default=600.0, gt=0)
     document_timeout_s: float | None = Field(default=None, gt=0)
@@ -95,6 +106,49 @@ class EngineConfig(Settings):
             if forbidden in args:
                 raise ValueError(f"{forbidden} cannot be set here")
         return args
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_base_url(cls, url: str | None) -> str | None:
+        return None if url is None else base_url_of(url)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):  # the text might be a key: not repeated
+            raise ValueError("must be the name of an environment variable (A-Z, 0-9, _), not the key itself")
+        return name
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> EngineConfig:
+        if self.kind != "openai":
+            given = [name for name in ("base_url", "api_key_env", "served_model") if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f"{', '.join(given)} need kind openai (--engine openai)")
+            return self
+        if self.base_url is None:
+            raise ValueError("kind openai needs base_url (--base-url http://HOST:PORT/v1)")
+        useless = sorted(set(self.args) - {"max_model_len", "trust_remote_code"})
+        if useless:
+            raise ValueError(f"args {', '.join(useless)} cannot be set: the server has its own")
+        return self
+
+
+def base_url_of(text: str) -> str:
+    """The address of a server's OpenAI interface without what does not belong there.
+
+    Raises:
+        ValueError: no http(s) address, or one with a password, a query, or the path of one endpoint.
+    """
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an address such as http://HOST:PORT/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:  # not repeated: it may hold a key
+        raise ValueError("must hold neither user, key nor query; name the key's variable with --api-key-env")
+    path = parts.path.rstrip("/")
+    if path.endswith(("/completions", "/chat", "/models", "/responses")):
+        raise ValueError(f"must end before {path[path.rindex('/') :]}, usually in /v1")
+    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
 
 
 class DSparkConfig(Settings):

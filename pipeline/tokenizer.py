@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.dspark.tokens import TokenTable, build_token_table
 from pipeline.errors import ConfigError
 
 
@@ -17,6 +18,7 @@ class Tokenizer:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self._table: TokenTable | None = None
 
     @classmethod
     def load(cls, model: str, *, revision: str | None = None, trust_remote_code: bool = False) -> Tokenizer:
@@ -48,6 +50,12 @@ class Tokenizer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of output tokens, without control tokens such as end-of-turn."""
         return str(self._inner.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def pieces(self, token_ids: Sequence[int]) -> tuple[bytes, ...]:
+        """The bytes of each token; empty for control tokens."""
+        if self._table is None:
+            self._table = build_token_table(self._inner.backend_tokenizer)
+        return tuple(self._table.decode_bytes([token]) for token in token_ids)
 
     def count(self, text: str) -> int:
         """Length of plain text in tokens."""

@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     set(),  # pure modules: everything in pipeline/ that no other layer names
     {"extractor", "testing", "tokenizer", "demo_model", "models"},
-    {"engine", "engine_loading", "dspark.scheduler", "dspark.proposer"},
+    {"engine", "engine_loading", "remote_engine", "probe", "dspark.plugin", "dspark.scheduler", "dspark.proposer"},
     {"storage", "session", "faults", "journal", "markers", "sources", "readers", "writers", "udf"},
     {"plan", "scheduling", "rounds", "compaction", "run_folder"},
     {"results", "report_data"},

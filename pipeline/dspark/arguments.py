@@ -51,10 +51,21 @@ class RequestSettings:
 
     @classmethod
     def from_extra_args(cls, extra_args: object) -> RequestSettings:
-        given = extra_args.get(_KEY) if isinstance(extra_args, Mapping) else None
-        if not isinstance(given, Mapping):
+        """Read ``extra_args["dspark"]``, or what a server's client sent flat in ``vllm_xargs``; never raises.
+
+        Clients know ``dspark_document_start``, ``dspark_document_end`` and ``dspark_enabled`` (0 or 1); a value that
+        is no number of that kind counts as not sent, because nobody's request may end a server.
+        """
+        if not isinstance(extra_args, Mapping):
             return cls()
-        return cls(**{name: given[name] for name in cls.__slots__ if name in given})
+        given = extra_args.get(_KEY)
+        if isinstance(given, Mapping):
+            return cls(**{name: given[name] for name in cls.__slots__ if name in given})
+        sent = {name: extra_args.get(f"{_KEY}_{name}") for name in ("document_start", "document_end", "enabled")}
+        numbers: dict[str, Any] = {name: value for name, value in sent.items() if isinstance(value, int) and value >= 0}
+        if "enabled" in numbers:
+            numbers["enabled"] = bool(numbers["enabled"])
+        return cls(**numbers)
 
 
 def engine_arguments(

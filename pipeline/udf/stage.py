@@ -12,9 +12,11 @@ from typing import Any
 from pipeline.chunking import halve
 from pipeline.config import RunConfig
 from pipeline.data import Chunk
+from pipeline.endpoint import ServedModel, find_served
 from pipeline.errors import ConfigError
 from pipeline.grounding_rule import GroundingRule
 from pipeline.models import model_identity, resolve_model
+from pipeline.probe import check_server
 from pipeline.prompting import Prompting
 from pipeline.schema import Schema, load_schema
 from pipeline.strict_json import dumps
@@ -59,7 +61,8 @@ class Stage:
 
     ``fingerprint`` stands for all that decides an outcome besides the text of its chunk (how chunks are merged does
     not; only where a chunk was too long for its answer, its halves were merged by the policy of that run).
-    ``chunk_tokens`` is the largest chunk, ``max_model_len`` the context length, both in tokens.
+    ``chunk_tokens`` is the largest chunk, ``max_model_len`` the context length, both in tokens. ``served_model`` is the
+    name that a remote server knows the model by.
     """
 
     config: RunConfig
@@ -72,6 +75,7 @@ class Stage:
     fingerprint: str
     max_model_len: int
     chunk_tokens: int
+    served_model: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -92,7 +96,12 @@ class Stage:
     def engine_id(self) -> str:
         """Equal for stages that can share a loaded engine."""
         config = self.config
-        parts = [self.model, config.engine.model_dump(mode="json"), config.dspark.model_dump(mode="json")]
+        parts = [
+            self.model,
+            self.served_model,
+            config.engine.model_dump(mode="json"),
+            config.dspark.model_dump(mode="json"),
+        ]
         return _hash([*parts, config.decoding.model_dump(mode="json")])
 
     def key_for(self, text: str) -> str:
@@ -107,7 +116,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
     """Check everything that can be wrong before work starts, and put it together. Runs on the driver.
 
     Raises:
-        ConfigError: unknown model, prompt too long, unimportable script.
+        ConfigError: unknown model, prompt too long, unimportable script, a server that does not answer as it should.
         SchemaError: the schema cannot be read or has no grammar.
     """
     from pipeline.compiling import check_compiles_once
@@ -128,7 +137,12 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         load_script(config.engine.script or "")
     model = "scripted" if scripted else resolve_model(config.engine)
     model_id = f"scripted:{config.engine.script}" if scripted else model_identity(config.engine)
-    prompting = _prompting(config, schema, load_tokenizer(config, model))
+    served = find_served(config.engine) if config.engine.kind == "openai" else None
+    tokenizer = load_tokenizer(config, model)
+    if served is not None:
+        check_server(config.engine, served, tokenizer)
+        model_id = f"served:{served.name}:{model_id}"
+    prompting = _prompting(config, schema, tokenizer)
     if not scripted:
         check_compiles_once(
             grammar,
@@ -136,7 +150,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
             time_limit_s=_COMPILE_LIMIT_S,
             memory_limit_mb=_COMPILE_LIMIT_MB,
         )
-    max_model_len = _model_length(config, model)
+    max_model_len = _model_length(config, model, served)
     args = {name: value for name, value in config.engine.args.items() if name not in _HARMLESS_ARGS}
     fingerprint = _hash(
         [
@@ -161,6 +175,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         fingerprint=fingerprint,
         max_model_len=max_model_len,
         chunk_tokens=_chunk_tokens(config, max_model_len, prompting.num_fixed_tokens),
+        served_model=served.name if served is not None else "",
     )
 
 
@@ -191,10 +206,13 @@ def _prompting(config: RunConfig, schema: Schema, tokenizer: Any) -> Prompting:
     return Prompting(tokenizer, config=config.prompt, json_schema=schema.json_schema, layout=config.decoding.layout)
 
 
-def _model_length(config: RunConfig, model: str) -> int:
+def _model_length(config: RunConfig, model: str, served: ServedModel | None) -> int:
     asked = config.engine.args.get("max_model_len")
+    limit = served.max_model_len if served is not None else None
     if isinstance(asked, int) and asked > 0:
-        return asked
+        return min(asked, limit or asked)
+    if limit is not None:
+        return limit
     if config.engine.kind == "scripted":
         return _SCRIPTED_MODEL_LEN
     loaded = json.loads(_config_file(config, model).read_text(encoding="utf-8"))

@@ -154,6 +154,17 @@ def build_engine(stage: Stage) -> Engine:
         in_flight = config.engine.max_in_flight or 16
         script = load_script(config.engine.script or "")
         return ScriptedEngine(script, max_model_len=stage.max_model_len, max_in_flight=in_flight)
+    if config.engine.kind == "openai":
+        from pipeline.remote_engine import RemoteEngine
+
+        return RemoteEngine(
+            config=config.engine,
+            decoding=config.decoding,
+            served_model=stage.served_model,
+            tokenizer=stage.tokenizer,
+            max_model_len=stage.max_model_len,
+            dspark=config.dspark.enabled,
+        )
     if THREADS_VARIABLE in os.environ:
         os.environ["OMP_NUM_THREADS"] = os.environ[THREADS_VARIABLE]  # Spark sets 1; torch reads it at import
     from pipeline.engine import VllmEngine
@@ -162,10 +173,13 @@ def build_engine(stage: Stage) -> Engine:
 
 
 def device_of(stage: Stage) -> str | None:
-    """What the engine occupies alone; None where it occupies nothing (scripted, unless ``args.device`` says so).
+    """What the engine occupies alone; None where it occupies nothing (a server's, or scripted unless ``args.device``
+    says so).
 
     Makes the task's GPU addresses the only ones this process sees; vLLM must not be imported yet.
     """
+    if stage.config.engine.kind == "openai":
+        return None
     addresses = gpu_addresses()
     if addresses:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(addresses)
