@@ -75,6 +75,7 @@ def summary(result: RunResult) -> Iterator[str]:
         ("retried", f"{manifest['retried_documents']}"),
         ("tokens", f"{manifest['tokens']['prompt']} prompt, {manifest['tokens']['output']} output"),
         ("time", _times(manifest)),
+        *_dspark(manifest),
     ]
     for dataset in (RECORDS, RECORD_LINES, REJECTS):
         if storage.exists(dataset):
@@ -86,6 +87,17 @@ def summary(result: RunResult) -> Iterator[str]:
     for name, value in rows:
         yield f"  {name.ljust(width)}  {value}"
     yield from _first_records(storage)
+
+
+def _dspark(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """What DSpark did in this run; nothing where no engine was used, or where it was not asked for."""
+    counters = manifest["engine"]["counters"]
+    if "engine_steps" not in counters or not manifest["settings"]["dspark"]["enabled"]:
+        return []
+    if not counters.get("num_drafted"):
+        return [("dspark", "off: nothing was drafted; the worker's log says why")]
+    length, rate = counters["mean_acceptance_length"], counters["acceptance_rate"]
+    return [("dspark", f"{length:.2f} tokens per step, {rate:.0%} of the drafts accepted")]
 
 
 def _times(manifest: dict[str, Any]) -> str:

@@ -19,8 +19,8 @@ from pipeline.data import FinishReason
 from pipeline.dspark.coordinator import coordinator_of
 from pipeline.dspark.selftest import measure_costs, self_test
 from pipeline.dspark.tokens import TokenTable, build_token_table
-from pipeline.engine_loading import StartDecoder, load_engine, request_faults, stop_tokens_of
-from pipeline.errors import EngineError, EngineStartError
+from pipeline.engine_loading import StartDecoder, load_engine, request_faults, stop_tokens_of, usable_dspark
+from pipeline.errors import EngineError, EngineStartError, PipelineError
 from pipeline.protocols import Completion, Request
 
 logger = logging.getLogger(__name__)
@@ -54,8 +54,9 @@ class VllmEngine:
         self._num_processed = 0
         self._num_steps = 0
         try:
+            dspark = usable_dspark(dspark)
             self._engine = load_engine(model, config, dspark)
-        except EngineError:
+        except PipelineError:
             raise
         except Exception as error:  # vLLM raises anything here, from OSError to RuntimeError of a kernel
             raise EngineStartError(

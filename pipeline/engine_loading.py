@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import DSparkConfig, EngineConfig
 from pipeline.dspark.arguments import engine_arguments
+from pipeline.dspark.contract import contract_faults
+from pipeline.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 CPU_MAX_IN_FLIGHT = 16
 
@@ -26,6 +31,18 @@ def load_engine(model: str, config: EngineConfig, dspark: DSparkConfig) -> Any:
     return LLMEngine.from_engine_args(EngineArgs(**engine_args(model, config, dspark, device=device)))
 
 
+def usable_dspark(dspark: DSparkConfig) -> DSparkConfig:
+    """The settings, or DSpark switched off, said in the log, where this vLLM lacks what it relies on."""
+    if not dspark.enabled or dspark.draft_model:  # the trained one is vLLM's own
+        return dspark
+    _make_llvmlite_scannable()
+    faults = contract_faults()
+    if not faults:
+        return dspark
+    logger.warning("dspark is off, decoding goes on plainly: %s", "; ".join(faults))
+    return dspark.model_copy(update={"enabled": False})
+
+
 def _make_llvmlite_scannable() -> None:
     """vLLM's CPU start looks into every attribute of every loaded module; llvmlite's library proxy answers ``__dict__``
     with a function and ends the start. So numba may be imported before the engine (by us, or by a user's schema)."""
@@ -38,7 +55,11 @@ def _make_llvmlite_scannable() -> None:
 
 
 def engine_args(model: str, config: EngineConfig, dspark: DSparkConfig, *, device: str) -> dict[str, Any]:
-    """Keyword arguments of vLLM's ``EngineArgs``: our defaults, then DSpark's, then what the user set."""
+    """Keyword arguments of vLLM's ``EngineArgs``: our defaults, then DSpark's, then what the user set.
+
+    Raises:
+        ConfigError: a setting that this device cannot follow.
+    """
     args: dict[str, Any] = {
         "model": model,
         "revision": config.revision if "/" in model and not os.path.isdir(model) else None,
@@ -50,7 +71,10 @@ def engine_args(model: str, config: EngineConfig, dspark: DSparkConfig, *, devic
     }
     if device == "cpu":
         args |= {"enforce_eager": True, "max_num_seqs": CPU_MAX_IN_FLIGHT, "dtype": "bfloat16"}
-    args |= engine_arguments(dspark.model_dump(), model=model, device=device)
+    try:
+        args |= engine_arguments(dspark.model_dump(), model=model, device=device)
+    except ValueError as error:
+        raise ConfigError(str(error), hint="leave dspark.draft_model out, or run on GPUs") from None
     return args | dict(config.args)
 
 

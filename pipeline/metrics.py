@@ -40,18 +40,22 @@ class Counts:
 
 
 def total(parts: Iterable[Counts]) -> Counts:
-    """Sum over task attempts; ``engine_id`` becomes the number of different engines, as text."""
-    result, engines = Counts(), set()
+    """Sum over task attempts; ``engine_id`` becomes the number of different engines, as text.
+
+    Each attempt tells how long its engine took to load: that counts once for an engine.
+    """
+    result = Counts()
+    loads: dict[str, float] = {}
     for part in parts:
         for name in ("records", "rejects", "retried", "prompt_tokens", "output_tokens", "journal_files"):
             setattr(result, name, getattr(result, name) + getattr(part, name))
-        for name in ("load_s", "busy_s", "journal_s"):
+        for name in ("busy_s", "journal_s"):
             setattr(result, name, getattr(result, name) + getattr(part, name))
         for name, value in part.engine.items():
             result.engine[name] = result.engine.get(name, 0.0) + value
         if part.engine_id:
-            engines.add(part.engine_id)
-    result.engine_id = str(len(engines))
+            loads[part.engine_id] = part.load_s
+    result.engine_id, result.load_s = str(len(loads)), sum(loads.values())
     result.engine.update(_ratios(result.engine))
     return result
 

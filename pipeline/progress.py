@@ -37,7 +37,14 @@ class ProgressLine:
             return f"{head}, {verdicts}"
         rate = (counts.done - self._base[1]) / elapsed
         left = format_duration((self._num_work - counts.done) / rate)
-        return f"{head}, {rate:.1f}/s, {(tokens - self._base[2]) / elapsed:.0f} tokens/s, {verdicts}, {left} left"
+        speed = f"{rate:.1f}/s, {(tokens - self._base[2]) / elapsed:.0f} tokens/s{_speculation(counts)}"
+        return f"{head}, {speed}, {verdicts}, {left} left"
+
+
+def _speculation(counts: Counts) -> str:
+    """What DSpark gains, once it drafts."""
+    steps = counts.engine.get("num_decode_steps")
+    return f" ({counts.engine['num_tokens'] / steps:.1f} per step)" if steps else ""
 
 
 def format_duration(seconds: float) -> str:

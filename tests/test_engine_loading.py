@@ -1,0 +1,45 @@
+"""Engine arguments, and what is said where DSpark cannot work, without loading an engine."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pipeline import engine_loading
+from pipeline.config import DSparkConfig, EngineConfig
+from pipeline.engine_loading import engine_args, usable_dspark
+from pipeline.errors import ConfigError
+
+
+def test_a_vllm_without_the_seam_decodes_plainly_and_the_log_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine_loading, "contract_faults", lambda: ["vLLM 0.99 is not supported", "Request has no x"])
+    with caplog.at_level(logging.WARNING):
+        assert not usable_dspark(DSparkConfig()).enabled
+    assert "dspark is off" in caplog.text
+    assert "vLLM 0.99 is not supported; Request has no x" in caplog.text
+
+
+def test_a_vllm_with_the_seam_keeps_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_loading, "contract_faults", list)
+    asked = DSparkConfig(max_token_budget=64)
+    assert usable_dspark(asked) is asked
+
+
+def test_the_check_is_not_made_where_the_seam_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_loading, "contract_faults", lambda: pytest.fail("not to be asked"))
+    assert not usable_dspark(DSparkConfig(enabled=False)).enabled
+    assert usable_dspark(DSparkConfig(draft_model="org/head")).enabled
+
+
+def test_a_trained_head_on_a_cpu_is_a_wrong_setting() -> None:
+    with pytest.raises(ConfigError, match=r"dspark\.draft_model needs a GPU"):
+        engine_args("org/model", EngineConfig(), DSparkConfig(draft_model="org/head"), device="cpu")
+
+
+def test_what_the_user_sets_wins_over_every_default() -> None:
+    args = engine_args("org/model", EngineConfig(args={"dtype": "float32", "tensor_parallel_size": 2}), DSparkConfig(),
+                       device="cpu")  # fmt: skip
+    assert (args["dtype"], args["tensor_parallel_size"], args["trust_remote_code"]) == ("float32", 2, False)
