@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pipeline.closing import close_objects_of
 from pipeline.errors import SchemaError
@@ -15,6 +15,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _OLD = ("draft-07", "draft-06")
 _BESIDE_REF = ("$ref", "$defs", "definitions", "description", "title")
 _REFUSED = ("draft-04", "draft-03")
+Formats = Literal["assert", "annotate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,17 @@ class Canonical:
 
 
 def canonical(
-    document: Mapping[str, Any], *, close_objects: bool = True, resources: Resources | None = None
+    document: Mapping[str, Any],
+    *,
+    close_objects: bool = True,
+    resources: Resources | None = None,
+    formats: Formats = "assert",
 ) -> Canonical:
     """The canonical form of a schema document.
 
     ``close_objects`` gives every object with declared properties ``additionalProperties: false`` unless it says
     otherwise (an extracted record has the declared fields only). ``resources`` finds other documents by address.
+    ``formats`` "annotate" leaves ``format`` out, so that it decides neither validity nor types.
     Raises SchemaError with path and keyword.
     """
     if resources is not None:
@@ -43,10 +49,16 @@ def canonical(
     _check_meta(modern)
     _check_values(modern)
     local, is_open = localise(modern)
+    if formats == "annotate":
+        local = map_schemas(local, _without_format)
     if close_objects:
         local = close_objects_of(local)
     json_schema = {"$schema": DRAFT, **{key: value for key, value in local.items() if key != "$schema"}}
     return Canonical(json_schema, modern if is_open else None)
+
+
+def _without_format(node: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key != "format"}
 
 
 def _modernise(document: Mapping[str, Any], *, siblings_of_ref: bool) -> dict[str, Any]:

@@ -75,6 +75,30 @@ def classify(json_schema: Mapping[str, Any], dropped: set[str]) -> tuple[Keyword
     return tuple(found)
 
 
+_NARROWER = {
+    "integer": "integers: within int64 (x-arrow decimal128 takes more digits)",
+    "number": "numbers: at most 40 digits before and 40 after the point",
+    "date-time": "date-time: with capital T and Z, at most 9 digits of a second",
+    "date-time-local": "date-time-local: with capital T, at most 9 digits of a second",
+    "time": "time: with capital Z, at most 9 digits of a second",
+    "time-local": "time-local: at most 9 digits of a second",
+}
+
+
+def narrower_than(json_schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the model cannot write everything that the schema allows: one sentence for each kind of value in it."""
+    found: dict[str, None] = {}
+    for _, node in walk(json_schema):
+        if not isinstance(node, Mapping) or "enum" in node or "const" in node:
+            continue
+        kinds = node.get("type")
+        names = [kinds] if isinstance(kinds, str) else list(kinds or [])
+        for name in [*names, str(node.get("format"))]:
+            if name in _NARROWER and not (name in ("integer", "number") and "x-arrow" in node):
+                found[_NARROWER[name]] = None
+    return tuple(found)
+
+
 def judge(node: Mapping[str, Any], keyword: str, dropped: set[str]) -> tuple[By, str]:
     """What enforces one keyword of a node, and how."""
     if keyword in ("anyOf", "oneOf") and dumps(node[keyword])[:200] in dropped:

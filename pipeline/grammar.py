@@ -31,14 +31,17 @@ class GrammarSpec:
     coverage: tuple[Keyword, ...]
 
 
-def build_grammar(schema: Schema, *, layout: Layout = "spaced", max_json_depth: int = 128) -> GrammarSpec:
+def build_grammar(
+    schema: Schema, *, layout: Layout = "spaced", max_json_depth: int = 128, max_list_items: int | None = None
+) -> GrammarSpec:
     """The grammar of one record.
 
     ``spaced`` writes one line with ``", "`` and ``": "``, ``indented`` two spaces a level (recursive and free parts
     stay on one line), ``compact`` no space at all. Raises SchemaError where no value fits or the fields nest deeper
-    than ``max_json_depth`` (validation bounds what recursion may reach).
+    than ``max_json_depth`` (validation bounds what recursion may reach). ``max_list_items`` stops a list without
+    ``maxItems`` one item after that many, which the validator with the same limit then refuses.
     """
-    table, root, dropped = build_shapes(without_merge(schema.json_schema))
+    table, root, dropped = build_shapes(without_merge(schema.json_schema), max_list_items=max_list_items)
     emitted = emit(table, root, layout)
     if emitted.depth > max_json_depth:
         raise SchemaError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from pipeline import schema_origin
-from pipeline.canonical import canonical
+from pipeline.canonical import Formats, canonical
 from pipeline.ddl import is_ddl, parse_ddl
 from pipeline.errors import SchemaError
 from pipeline.merge_policy import without_merge
@@ -36,6 +36,7 @@ class Schema:
 
     ``json_schema`` is canonical and must not be changed; ``fingerprint`` is the SHA-256 of its text and of the
     sources of a class's own validators. ``original``, where set, is a document that values must satisfy as well.
+    ``formats`` says whether ``format`` is checked; "annotate" has already left it out of ``json_schema``.
     ``extraction_fingerprint`` leaves out how chunks are merged (``merge``, ``key``): equal for schemas that differ in
     nothing that the model or validation sees, so that their outcomes can be shared.
     """
@@ -47,6 +48,7 @@ class Schema:
     origin: ClassOrigin | None = None
     original: dict[str, Any] | None = field(default=None, hash=False)
     extraction_fingerprint: str = ""
+    formats: Formats = "assert"
 
     def model_class(self) -> type[BaseModel] | None:
         """The Pydantic class, or None where the schema is no class. Raises SchemaError where it cannot be loaded."""
@@ -58,6 +60,7 @@ class _Options:
     close_objects: bool
     require_object: bool
     resources: Resources | None
+    formats: Formats = "assert"
 
 
 def load_schema(
@@ -66,15 +69,17 @@ def load_schema(
     close_objects: bool = True,
     require_object: bool = True,
     resources: Mapping[str, Mapping[str, Any]] | None = None,
+    formats: Formats = "assert",
 ) -> Schema:
     """Read a schema in any accepted form.
 
     ``close_objects`` adds ``additionalProperties: false`` to objects with declared properties that do not speak of
     it. ``require_object`` refuses a root that is not an object. ``resources`` are other documents by address; beside
-    them a reference may name a file in the folder of ``FILE.json`` or below; nothing is ever fetched. Raises
-    SchemaError that names the file or the path and keyword.
+    them a reference may name a file in the folder of ``FILE.json`` or below; nothing is ever fetched. ``formats`` of a
+    JSON Schema document: "assert" checks ``format`` (a date must exist, and has a date column), "annotate" ignores it,
+    as the 2020-12 dialect does by default. Raises SchemaError that names the file or the path and keyword.
     """
-    options = _Options(close_objects, require_object, (resources or {}).get if resources else None)
+    options = _Options(close_objects, require_object, (resources or {}).get if resources else None, formats)
     if isinstance(spec, Mapping):
         return _from_document(dict(spec), "record", "json_schema", options)
     if isinstance(spec, type):
@@ -173,7 +178,11 @@ def _from_document(document: dict[str, Any], name: str, source: Source, options:
         raise SchemaError("the schema is empty: it would allow any value", hint="declare type and properties")
     if options.require_object and "type" not in document and "properties" in document:
         document = {"type": "object", **document}
-    found = canonical(document, close_objects=options.close_objects, resources=options.resources)
+    if options.formats == "annotate" and source == "ddl":
+        raise _formats_are_types("a DDL schema")
+    found = canonical(
+        document, close_objects=options.close_objects, resources=options.resources, formats=options.formats
+    )
     if options.require_object:
         _check_root(found.json_schema)
     title = document.get("title")
@@ -183,6 +192,7 @@ def _from_document(document: dict[str, Any], name: str, source: Source, options:
         original=found.original, extraction_fingerprint=_hash(
             without_merge(found.json_schema), dumps(without_merge(found.original)) if found.original else ""
         ),
+        formats=options.formats,
     )  # fmt: skip
 
 
@@ -190,6 +200,8 @@ def _from_class(cls: type, origin: ClassOrigin, options: _Options) -> Schema:
     from pipeline.pydantic_schema import class_json_schema, source_fingerprint
 
     model = _model(cls)
+    if options.formats == "annotate":
+        raise _formats_are_types("a Pydantic class")
     json_schema = canonical(class_json_schema(model), close_objects=options.close_objects).json_schema
     if options.require_object:
         _check_root(json_schema)
@@ -206,6 +218,10 @@ def _model(cls: type) -> type[BaseModel]:
     if not issubclass(cls, BaseModel) or cls is BaseModel:
         raise SchemaError(f"{cls.__name__} is not a Pydantic class", hint="derive it from pydantic.BaseModel")
     return cls
+
+
+def _formats_are_types(what: str) -> SchemaError:
+    return SchemaError(f"formats of {what} are its types and always checked", keyword="format")
 
 
 def _check_root(json_schema: dict[str, Any]) -> None:

@@ -24,16 +24,22 @@ _CONSTRAINTS = (
 )  # fmt: skip
 
 
-def build_shapes(json_schema: Mapping[str, Any]) -> tuple[list[Shape], int, set[str]]:
-    """(table, index of the root, places whose combinators were too large). Raises SchemaError where nothing fits."""
-    builder = _Builder(json_schema)
+def build_shapes(
+    json_schema: Mapping[str, Any], *, max_list_items: int | None = None
+) -> tuple[list[Shape], int, set[str]]:
+    """(table, index of the root, places whose combinators were too large). Raises SchemaError where nothing fits.
+
+    ``max_list_items`` ends a list that declares no ``maxItems`` one item later, so that one that wants to go on is seen.
+    """
+    builder = _Builder(json_schema, max_list_items)
     root = builder.of(json_schema)
     table = _prune(builder.table, root)
     return table, root, builder.expander.dropped
 
 
 class _Builder:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], max_list_items: int | None) -> None:
+        self._open_most = None if max_list_items is None else max_list_items + 1
         self.expander = Expander(root)
         self.table: list[Shape] = []
         self._known: dict[str, int] = {}
@@ -84,8 +90,10 @@ class _Builder:
     def _items(self, node: Node) -> Shape:
         prefix = tuple(self.of(child) for child in node.get("prefixItems") or [])
         rest = node.get("items", True)
-        most = node.get("maxItems")
         fewest = int(node.get("minItems", 0))
+        most = node.get("maxItems")
+        if most is None and self._open_most is not None:
+            most = max(self._open_most, fewest + 1)
         return Items(prefix, self.of(rest), min(fewest, MAX_COUNTED_ITEMS), None if most is None else int(most))
 
     def _members(self, node: Node) -> Shape:

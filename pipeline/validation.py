@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.data import FieldError, RejectReason
 from pipeline.formats import EXTRA_FORMATS
+from pipeline.limits import Nul, nul_errors, with_list_limit, without_nul
 from pipeline.messages import error_message, field_errors, got, path_text
 from pipeline.normalising import normalise
 from pipeline.schema import Schema
@@ -47,18 +48,25 @@ class Invalid:
 class Validator:
     """Validates raw outputs against one schema; build it once per worker.
 
-    ``max_depth`` bounds nesting. Raises SchemaError where the schema or its class cannot be loaded here.
+    ``max_depth`` bounds nesting. ``max_list_items`` refuses longer lists where the schema sets no ``maxItems``.
+    ``nul`` says what becomes of U+0000, which many stores refuse. Formats are checked unless the schema was loaded
+    with ``formats="annotate"``. Raises SchemaError where the schema or its class cannot be loaded here.
     """
 
-    def __init__(self, schema: Schema, *, max_depth: int = 128) -> None:
+    def __init__(
+        self, schema: Schema, *, max_depth: int = 128, max_list_items: int | None = None, nul: Nul = "keep"
+    ) -> None:
         import jsonschema_rs
 
         self._max_depth = max_depth
+        self._nul = nul
         self._type = field_type(schema)
         self._model: type[BaseModel] | None = schema.model_class()
         self._checks = [
-            jsonschema_rs.Draft202012Validator(document, validate_formats=True, formats=EXTRA_FORMATS, offline=True)
-            for document in (schema.json_schema, schema.original)
+            jsonschema_rs.Draft202012Validator(
+                document, validate_formats=schema.formats == "assert", formats=EXTRA_FORMATS, offline=True
+            )
+            for document in (with_list_limit(schema.json_schema, max_list_items), schema.original)
             if document is not None
         ]
 
@@ -71,6 +79,10 @@ class Validator:
             if error.number:
                 return Invalid(RejectReason.SCHEMA_MISMATCH, found)
             return Invalid(RejectReason.INVALID_JSON, found)
+        if self._nul != "keep" and "\\u0000" in raw:
+            if self._nul == "reject" and (found := nul_errors(value)):
+                return Invalid(RejectReason.SCHEMA_MISMATCH, tuple(found))
+            value = without_nul(value)
         return self._validate_value(value)
 
     def _validate_value(self, value: Any) -> Valid | Invalid:
