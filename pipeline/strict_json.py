@@ -49,6 +49,10 @@ def loads(text: str, *, max_depth: int = 128) -> Any:
     return value
 
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""A string in quotes."""
+
+
 def dumps(value: Any, *, separators: tuple[str, str] = (",", ":")) -> str:
     """Write a parsed value as one line of JSON: keys in their order, non-ASCII as it is, Decimals digit by digit."""
     parts: list[str] = []
@@ -58,11 +62,11 @@ def dumps(value: Any, *, separators: tuple[str, str] = (",", ":")) -> str:
 
 def _write(value: Any, parts: list[str], separators: tuple[str, str]) -> None:
     if isinstance(value, str):
-        parts.append(json.dumps(value, ensure_ascii=False))
+        parts.append(_quoted(value))
     elif isinstance(value, Mapping):
         parts.append("{")
         for index, (key, item) in enumerate(value.items()):
-            parts.append((separators[0] if index else "") + json.dumps(key, ensure_ascii=False) + separators[1])
+            parts.append((separators[0] if index else "") + _quoted(key) + separators[1])
             _write(item, parts, separators)
         parts.append("}")
     elif isinstance(value, Sequence):
@@ -74,6 +78,8 @@ def _write(value: Any, parts: list[str], separators: tuple[str, str]) -> None:
         parts.append("]")
     elif isinstance(value, Decimal):
         parts.append(decimal_text(value))
+    elif type(value) is int:
+        parts.append(repr(value))
     else:
         parts.append(json.dumps(value, allow_nan=False))
 

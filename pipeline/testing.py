@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import math
 import re
+import sys
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +37,10 @@ Script = Callable[[str, int], "str | Scripted"]
 """(document text, attempt number from 1) to the raw output."""
 
 
+_CODE_POINT = "I"  # four bytes wherever CPython runs
+_ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
+
+
 class CharacterTokenizer:
     """One token per Unicode code point; its chat template is plain text. For tests only."""
 
@@ -42,12 +48,12 @@ class CharacterTokenizer:
     bos_token = ""
 
     def encode(self, text: str) -> list[int]:
-        return [ord(character) for character in text]
+        return array(_CODE_POINT, text.encode(_ENCODING, "surrogatepass")).tolist()
 
     encode_template = encode
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(map(chr, token_ids))
+        return array(_CODE_POINT, token_ids).tobytes().decode(_ENCODING, "surrogatepass")
 
     def count(self, text: str) -> int:
         return len(text)
@@ -63,6 +69,9 @@ class WordTokenizer(CharacterTokenizer):
 
     def count(self, text: str) -> int:
         return len(self._words.findall(text))
+
+
+_TOKENIZER = CharacterTokenizer()
 
 
 class ScriptedEngine:
@@ -84,7 +93,7 @@ class ScriptedEngine:
 
     def submit(self, request: Request) -> None:
         start, end = request.document_span
-        text = "".join(map(chr, request.prompt_token_ids[start:end]))
+        text = _TOKENIZER.decode(request.prompt_token_ids[start:end])
         number = request.request_id.rpartition(":")[2]  # the loop's ids end with the attempt number
         answer = self._script(text, int(number) if number.isdigit() else 1)
         scripted = answer if isinstance(answer, Scripted) else Scripted(answer)

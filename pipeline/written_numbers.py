@@ -11,6 +11,7 @@ WIDTHS = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000:
 
 _DIGITS = re.compile(r"[0-9]+(?:[.,'’][0-9]+)*")
 _SPACED = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])")
+_DIGITS_APART = re.compile(r"[0-9][ \u00a0\u202f][0-9]{3}")  # in all that _SPACED finds, and found much faster
 _AFTER = re.compile(
     r"\s{0,1}(?:(?P<percent>%)|(?P<big>[万萬亿億千百]+)"
     r"|(?P<word>thousand|million|billion|mn|bn|k|m)(?![A-Za-z0-9]))",
@@ -43,10 +44,10 @@ class WrittenNumbers:
     """The numbers of a text, indexed by their digits; what they mean is worked out when a number is looked for."""
 
     def __init__(self, text: str) -> None:
-        self._plain = text.translate(WIDTHS)
+        self._plain = text if text.isascii() else text.translate(WIDTHS)
         self._by_digits: dict[str, list[re.Match[str]]] = {}
         self._others: dict[re.Pattern[str], dict[Decimal, list[tuple[int, int]]]] = {}
-        for pattern in (_DIGITS, _SPACED):
+        for pattern in (_DIGITS, _SPACED) if _DIGITS_APART.search(self._plain) else (_DIGITS,):
             for match in pattern.finditer(self._plain):
                 token = match.group()
                 if token.isdigit():
@@ -68,7 +69,8 @@ class WrittenNumbers:
         if number != number.to_integral_value():
             found.update(self._other(_FRACTION, _fractions).get(number, ()))
         elif number >= 0:
-            found.update(self._other(_CHINESE, _chinese_numerals).get(number, ()))
+            if not self._plain.isascii():
+                found.update(self._other(_CHINESE, _chinese_numerals).get(number, ()))
             if number in _WORD_VALUES:
                 found.update(self._other(_WORD, _number_words).get(number, ()))
         return sorted(found)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from pipeline.output_counts import count_in, no_counts
-from pipeline.schema import to_arrow_value
+from pipeline.schema_types import convert, field_type
 from pipeline.storage import Storage
 from pipeline.udf.ground import ground_record
 from pipeline.udf.lines import LineFormatter
@@ -61,6 +61,7 @@ class _Output:
         self._task = task
         self._datasets = datasets
         self._lines = LineFormatter(stage)
+        self._type = field_type(stage.schema)
         self._open: dict[str, Any] = {}
         self.counts = no_counts()
 
@@ -97,7 +98,7 @@ class _Output:
         if RECORDS in self._datasets:
             value = {
                 "doc_id": record.doc_id,
-                "record": to_arrow_value(self._stage.schema, record.value),
+                "record": convert(self._type, record.value),
                 "meta": record.meta,
             }
             self._part(RECORDS).add(value, weight=len(record.json))
