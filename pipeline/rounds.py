@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from pipeline.udf.extract import RESULT_COLUMNS, ExtractTask, extract_function
 from pipeline.udf.stage import Stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ MAX_FRUITLESS_ROUNDS = 5
 """An engine that dies this often in a row without one good outcome between is broken, whatever it was given."""
 
 _POLL_S = 1.0
+_TASKS_END_WITHIN_S = 5.0
 Watch = Callable[[Counts], None]
 
 
@@ -80,6 +82,7 @@ def extract_pending(
                 if fault is None:
                     raise
                 raise fault from None
+            _wait_for_tasks(spark)
             _judge(journal, round_id, failed_partition(error))
             pending = count_pending(_left(plan, stage, journal, again))
             num_before, num_good = num_good, _count_good(read_outcomes(spark, journal))
@@ -130,6 +133,17 @@ def _left(plan: DataFrame, stage: Stage, journal: Storage, again: Again | None) 
 def _count_good(outcomes: DataFrame) -> int:
     """Outcomes that a living engine gave."""
     return int(outcomes.where("json is not null or reason <> 'REFUSED_BY_ENGINE'").count())
+
+
+def _wait_for_tasks(spark: SparkSession) -> None:
+    """Tasks of a failed round end a little later, and what they journal until then must not be done again.
+
+    Other work of the same application may keep executors busy, so the wait is bounded.
+    """
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    deadline = time.monotonic() + _TASKS_END_WITHIN_S
+    while time.monotonic() < deadline and any(info.numRunningTasks() for info in tracker.getExecutorInfos()):
+        time.sleep(0.05)
 
 
 def _judge(journal: Storage, round_id: str, partition: int | None) -> None:

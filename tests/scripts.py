@@ -12,6 +12,8 @@ from typing import Any
 from pipeline.errors import EngineError, EngineStartError
 from pipeline.testing import Scripted
 
+LOGGED_DELAY_S = 0.005
+
 PEOPLE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": ["integer", "null"]}},
@@ -28,9 +30,10 @@ def people(text: str, attempt: int) -> str | Scripted:
         return '{"name": 3}'
     if "cut" in text:
         return Scripted('{"name": "', "length")
-    words = re.findall(r"\w+", text)
-    age = next((int(word) for word in words if word.isdigit()), None)
-    return json.dumps({"name": words[0] if words else "", "age": age})
+    words = (match.group() for match in re.finditer(r"\w+", text))  # of a long text only the head is read
+    name = next(words, "")
+    age = int(name) if name.isdigit() else next((int(word) for word in words if word.isdigit()), None)
+    return json.dumps({"name": name, "age": age})
 
 
 def slow_people(text: str, attempt: int) -> Scripted:
@@ -73,6 +76,16 @@ def counted_people(text: str, attempt: int) -> str | Scripted:
     with Path(path).open("ab") as stream:
         stream.write(b".")
     return people(rest, attempt)
+
+
+def logged_people(text: str, attempt: int) -> Scripted:
+    """``FILE NAME AGE``: appends a line to the file for every request, and takes its time."""
+    path, _, rest = text.partition(" ")
+    with Path(path).open("ab") as stream:
+        stream.write(b"%d %s\n" % (os.getpid(), rest.encode()))
+    answer = people(rest, attempt)
+    assert isinstance(answer, str)
+    return Scripted(answer, delay_s=LOGGED_DELAY_S)
 
 
 def described_people(text: str, attempt: int) -> str:

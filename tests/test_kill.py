@@ -1,6 +1,6 @@
-"""kill -9 of workers and drivers at random moments: nothing lost, nothing twice, the same bytes as undisturbed.
+"""kill -9 of workers, drivers and executors at random moments: nothing lost, nothing twice, the same bytes.
 
-``EXTRACT_KILL_TRIALS`` sets the number of trials of each kind.
+``EXTRACT_KILL_TRIALS`` sets the number of trials, most of them of workers.
 """
 
 from __future__ import annotations
@@ -13,129 +13,204 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.config import load_config
+from pipeline.errors import EngineError
 from pipeline.run import run
-from pipeline.schema import load_schema
-from tests.scripts import PEOPLE_SCHEMA
+from tests.kill_trial import NUM_DOCUMENTS, Results, Trial
+from tests.processes import executors, kill, python_workers
+from tests.standalone import Cluster, standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[1]
-TRIALS = int(os.environ.get("EXTRACT_KILL_TRIALS", "1"))
-NUM_DOCUMENTS = 600
-FLUSH_OUTCOMES = 20
+TRIALS = int(os.environ.get("EXTRACT_KILL_TRIALS", "3"))
+DRIVER_TRIALS = max(1, TRIALS // 6)
+EXECUTOR_TRIALS = max(1, TRIALS // 8)
+WORKER_TRIALS = max(1, TRIALS - DRIVER_TRIALS - EXECUTOR_TRIALS)
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "in.jsonl"
-    lines = [
-        {"id": f"d{n:04d}", "text": f"Ann{n} {n}" + (" retry" if n % 50 == 0 else "")} for n in range(NUM_DOCUMENTS)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    trial = Trial(tmp_path_factory.mktemp("kill"))
+    trial.prepare()
+    return trial
 
 
-def _expected() -> bytes:
-    rows = ({"doc_id": f"d{n:04d}", "name": f"Ann{n}", "age": n} for n in range(NUM_DOCUMENTS))
-    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows).encode()
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, trial: Trial) -> Results:
+    trial.reset()
+    run(load_config(trial.settings), spark=spark)
+    results = trial.results()
+    assert len(results.records) + len(results.rejects) == NUM_DOCUMENTS
+    return results
 
 
-def _check(output: Path) -> None:
-    """Every document once, the bytes of an undisturbed run, and little work done twice."""
-    assert b"".join(p.read_bytes() for p in sorted((output / "records.jsonl").iterdir())) == _expected()
-    assert pq.read_table(output / "rejects.parquet").num_rows == 0
-    assert json.loads((output / "manifest.json").read_text())["records"] == NUM_DOCUMENTS
+def _wait_for_work(trial: Trial, stop: threading.Event) -> bool:
+    """Until an engine has given its first outcome; False where the run ended before."""
+    while not stop.wait(0.02):
+        if list(trial.journal.glob("progress/*.json")):
+            return True
+    return False
 
 
-def _num_done_twice(output: Path) -> int:
-    keys = pq.read_table(output / "_journal" / "outcomes").column("key").to_pylist()
-    return len(keys) - len(set(keys))
+def _kill_a_worker(trial: Trial, rng: random.Random, stop: threading.Event, killed: list[int]) -> None:
+    """Most at a moment of the engine's work, others at any moment of the run."""
+    if rng.random() < 0.75:
+        delay_s = rng.uniform(0.0, 1.2) if _wait_for_work(trial, stop) else 0.0
+    else:
+        delay_s = rng.uniform(0.0, 4.0)
+    stop.wait(delay_s)
+    while not stop.is_set():
+        workers = python_workers(os.getpid())
+        if workers and kill(rng.choice(workers)):
+            killed.append(1)
+            return
+        time.sleep(0.02)
 
 
-def _kill_a_worker(journal: Path, stop: threading.Event, rng: random.Random) -> int:
-    """Wait until an engine works, then kill -9 its process a random time later; its id, 0 where none was seen."""
-    seen = {path.name for path in journal.glob("progress/*.json")}
-    while not stop.wait(0.05):
-        for path in journal.glob("progress/*.json"):
-            try:
-                pid = int(json.loads(path.read_text())["engine_id"].partition("-")[0])
-            except (ValueError, OSError):
-                continue
-            if path.name not in seen and not stop.wait(rng.uniform(0.0, 1.0)):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    seen.add(path.name)
-                    continue
-                return pid
-    return 0
-
-
-@pytest.mark.parametrize("seed", range(TRIALS))
-def test_a_killed_worker_loses_no_document(spark: SparkSession, source: Path, tmp_path: Path, seed: int) -> None:
-    output, stop, rng = tmp_path / "out", threading.Event(), random.Random(seed)
-    config = load_config(
-        {
-            "input": {"path": str(source)},
-            "output": {"path": str(output)},
-            "engine": {"kind": "scripted", "script": "tests.scripts:slow_people"},
-            "journal": {"flush_outcomes": FLUSH_OUTCOMES},
-        }
-    )
+@pytest.mark.parametrize("seed", range(WORKER_TRIALS))
+def test_a_killed_worker_loses_no_document(spark: SparkSession, trial: Trial, undisturbed: Results, seed: int) -> None:
+    rng, stop = random.Random(seed), threading.Event()
     killed: list[int] = []
-
-    def kill() -> None:
-        for _ in range(2):
-            killed.append(_kill_a_worker(output / "_journal", stop, rng))
-
-    killer = threading.Thread(target=kill)
+    trial.reset()
+    killer = threading.Thread(target=_kill_a_worker, args=(trial, rng, stop, killed))
     killer.start()
     try:
-        run(config, spark=spark, schema=load_schema(PEOPLE_SCHEMA))
+        run(load_config(trial.settings), spark=spark)
+    except EngineError:  # killed outside the engine's work: the same command again goes on
+        assert not (trial.output / "manifest.json").exists()
     finally:
         stop.set()
         killer.join()
-    assert any(killed)
-    _check(output)
-    assert _num_done_twice(output) == 0  # what was in the journal was not done again
+    run(load_config(trial.settings), spark=spark)
+    lost = trial.check(undisturbed, num_workers_lost=2)  # Spark ends the other worker of a failed local job too
+    print(f"worker trial {seed}: {len(killed)} killed, {lost} requests in vain")
 
 
-@pytest.mark.parametrize("seed", range(TRIALS))
-def test_a_killed_driver_leaves_a_journal_that_the_next_run_finishes(source: Path, tmp_path: Path, seed: int) -> None:
-    output, rng = tmp_path / "out", random.Random(1000 + seed)
-    (tmp_path / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
-    (tmp_path / "run.yaml").write_text(
-        json.dumps(
-            {
-                "engine": {"kind": "scripted", "script": "tests.scripts:slow_people"},
-                "journal": {"flush_outcomes": FLUSH_OUTCOMES},
-            }
-        )
-    )
-    command = [
-        sys.executable, str(ROOT / "jobs" / "extract.py"), "--config", str(tmp_path / "run.yaml"), "--input",
-        str(source), "--schema", str(tmp_path / "people.json"), "--output", str(output),
-    ]  # fmt: skip
-    with (tmp_path / "log").open("wb") as log:
+@pytest.mark.parametrize("seed", range(DRIVER_TRIALS))
+def test_a_killed_driver_leaves_a_journal_that_the_next_run_finishes(
+    spark: SparkSession, trial: Trial, undisturbed: Results, seed: int
+) -> None:
+    rng = random.Random(1000 + seed)
+    trial.reset()
+    command = [sys.executable, str(ROOT / "jobs" / "extract.py"), "--config", str(trial.folder / "run.yaml")]
+    with (trial.folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        while not list(output.glob("_journal/outcomes/*.parquet")) and process.poll() is None:
-            time.sleep(0.1)
+        while not trial.journal.exists() and process.poll() is None:
+            time.sleep(0.02)
+        while rng.random() < 0.75 and not list(trial.journal.glob("progress/*")) and process.poll() is None:
+            time.sleep(0.02)
         time.sleep(rng.uniform(0.0, 1.5))
-        os.killpg(process.pid, signal.SIGKILL)  # driver, JVM and what they started in this group
+        assert process.poll() is None, (trial.folder / "log").read_text()
+        workers = python_workers(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)  # the driver and its JVM
         process.wait()
-        finished = (output / "manifest.json").exists()
-        time.sleep(1.0)  # workers notice that their JVM is gone
-        done = len(set(pq.read_table(output / "_journal" / "outcomes").column("key").to_pylist()))
-        again = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
-    assert f"[resumed] {done} of {NUM_DOCUMENTS}" in again.stderr
-    assert finished or done < NUM_DOCUMENTS
-    _check(output)
-    assert _num_done_twice(output) == 0
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        time.sleep(0.02)  # workers notice that their JVM is gone
+    finished = (trial.output / "manifest.json").exists()
+    said: list[str] = []
+    result = run(load_config(trial.settings), spark=spark, say=said.append)
+    lost = trial.check(undisturbed, num_workers_lost=2)
+    print(f"driver trial {seed}: {said}, {lost} requests in vain")
+    assert finished or result.manifest["resumed_documents"] < NUM_DOCUMENTS
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), cores=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A driver with two executors of one core, speculative execution on."""
+    settings = {
+        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR",
+        "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.2",
+        "spark.speculation.multiplier": "1.2", "spark.speculation.efficiency.enabled": "false",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "tests.run_loop", cluster.master]
+    command += [f"{name}={value}" for name, value in settings.items()]
+    with (tmp_path_factory.mktemp("driver") / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        yield process
+        process.kill()
+        process.wait()
+
+
+def _run_in(driver: subprocess.Popen[str], trial: Trial) -> str:
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    driver.stdin.write(json.dumps(trial.settings) + "\n")
+    driver.stdin.flush()
+    return driver.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("seed", range(EXECUTOR_TRIALS))
+def test_a_killed_executor_loses_no_document(
+    cluster: Cluster, driver: subprocess.Popen[str], trial: Trial, undisturbed: Results, seed: int
+) -> None:
+    rng, stop = random.Random(2000 + seed), threading.Event()
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        if _wait_for_work(trial, stop) and not stop.wait(rng.uniform(0.0, 1.0)):
+            found = [pid for worker in cluster.workers for pid in executors(worker)]
+            if found and kill(rng.choice(found)):
+                killed.append(1)
+
+    trial.reset()
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    answer = _run_in(driver, trial)
+    stop.set()
+    killer.join()
+    if answer != "done":
+        assert answer.startswith("error: ")
+        assert _run_in(driver, trial) == "done"
+    lost = trial.check(undisturbed, num_workers_lost=2)
+    print(f"executor trial {seed}: {len(killed)} killed, {answer}, {lost} requests in vain")
+
+
+def test_two_attempts_of_one_task_give_one_record_each(
+    cluster: Cluster, driver: subprocess.Popen[str], trial: Trial, undisturbed: Results
+) -> None:
+    """A worker that is stopped for a while makes Spark start a second attempt; both end."""
+    stop = threading.Event()
+
+    def freeze_one() -> None:
+        if not _wait_for_work(trial, stop):
+            return
+        pid = next(pid for worker in cluster.workers for pid in _engine_workers(worker, trial))
+        os.kill(pid, signal.SIGSTOP)
+        stop.wait(15)
+        os.kill(pid, signal.SIGCONT)
+
+    trial.reset()
+    freezer = threading.Thread(target=freeze_one)
+    freezer.start()
+    answer = _run_in(driver, trial)
+    stop.set()
+    freezer.join()
+    assert answer == "done"
+    attempts = [path.name.rpartition("-t")[0] for path in trial.journal.glob("progress/*.json")]
+    assert len(attempts) > len(set(attempts)), "no second attempt was started"
+    lost = trial.check(undisturbed, num_workers_lost=8)
+    print(f"speculation: {len(attempts)} attempts at {len(set(attempts))} tasks, {lost} requests twice")
+
+
+def _engine_workers(worker: int, trial: Trial) -> list[int]:
+    engines = {
+        int(json.loads(path.read_text())["engine_id"].partition("-")[0])
+        for path in trial.journal.glob("progress/*.json")
+    }
+    return [pid for pid in python_workers(worker) if pid in engines]
