@@ -11,6 +11,7 @@ import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from pipeline.errors import SchemaError
 
@@ -40,6 +41,8 @@ class ClassOrigin:
         if self.pickled is not None:
             import pickle
 
+            if (own := _OWN_CLASSES.get(_digest(self.pickled))) is not None:
+                return own
             loaded = pickle.loads(self.pickled)  # written by origin_of_class on the driver of this very run
             assert isinstance(loaded, type)
             return loaded
@@ -69,7 +72,18 @@ def origin_of_class(cls: type[BaseModel]) -> ClassOrigin:
         return ClassOrigin(qualname=qualname, module=module, source=source, file=file)
     from pyspark import cloudpickle
 
-    return ClassOrigin(qualname=qualname, pickled=cloudpickle.dumps(cls))
+    pickled = cloudpickle.dumps(cls)
+    _OWN_CLASSES[_digest(pickled)] = cls
+    return ClassOrigin(qualname=qualname, pickled=pickled)
+
+
+_OWN_CLASSES: WeakValueDictionary[bytes, type[BaseModel]] = WeakValueDictionary()
+"""Classes that this process pickled. Loading one here would not make a second class: cloudpickle finds the first and
+puts the pickled state into it, and from then on its validators would not see what a notebook changes around them."""
+
+
+def _digest(pickled: bytes) -> bytes:
+    return hashlib.sha256(pickled).digest()
 
 
 def importable(module: str) -> bool:
