@@ -66,7 +66,9 @@ class DecodingConfig(Settings):
     """What decides an output besides the prompt; part of a document's key.
 
     ``max_output_tokens`` is the first attempt's budget; a truncated output gets ``truncation_factor`` times as much
-    once. ``layout`` is the JSON layout the model writes (see :mod:`pipeline.grammar`).
+    once. ``layout`` is the JSON layout the model writes (see :mod:`pipeline.grammar`). ``max_list_items`` ends a list
+    without ``maxItems``, which would otherwise end with the tokens; an output that reaches it is invalid, never cut.
+    ``nul`` is what becomes of U+0000 in a text: kept as JSON allows it, stripped, or an invalid output.
     """
 
     layout: Layout = "spaced"
@@ -76,6 +78,8 @@ class DecodingConfig(Settings):
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     seed: int = 0
     max_retries: int = Field(default=1, ge=0)
+    max_list_items: int | None = Field(default=None, ge=1)
+    nul: Literal["keep", "strip", "reject"] = "keep"
 
 
 class EngineConfig(Settings):

@@ -62,7 +62,7 @@ def extractor_of(stage: Stage, loaded: LoadedEngine) -> Extractor:
     return Extractor(
         loaded.engine,
         prompter=stage.prompting,
-        validator=stage.validator,
+        validator=stage.output_validator,
         grammar=stage.grammar,
         decoding=config.decoding,
         split=stage.halve,

@@ -90,7 +90,19 @@ class Stage:
 
     @cached_property
     def validator(self) -> Validator:
+        """Of whole records."""
         return Validator(self.schema, max_depth=self.config.dspark.max_json_depth)
+
+    @cached_property
+    def output_validator(self) -> Validator:
+        """Of what the model wrote: with the limits that are for one output and not for a merged record."""
+        decoding = self.config.decoding
+        return Validator(
+            self.schema,
+            max_depth=self.config.dspark.max_json_depth,
+            max_list_items=decoding.max_list_items,
+            nul=decoding.nul,
+        )
 
     @property
     def engine_id(self) -> str:
@@ -128,7 +140,12 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         schema = load_schema(config.schema_spec)
     if config.output.require_grounding:
         GroundingRule(config.output.require_grounding).check(schema.json_schema)
-    grammar = build_grammar(schema, layout=config.decoding.layout, max_json_depth=config.dspark.max_json_depth)
+    grammar = build_grammar(
+        schema,
+        layout=config.decoding.layout,
+        max_json_depth=config.dspark.max_json_depth,
+        max_list_items=config.decoding.max_list_items,
+    )
     _check_examples(config, schema)
     scripted = config.engine.kind == "scripted"
     if scripted:
