@@ -19,7 +19,14 @@ from pipeline.data import FinishReason
 from pipeline.dspark.coordinator import coordinator_of
 from pipeline.dspark.selftest import measure_costs, self_test
 from pipeline.dspark.tokens import TokenTable, build_token_table
-from pipeline.engine_loading import StartDecoder, load_engine, request_faults, stop_tokens_of, usable_dspark
+from pipeline.engine_loading import (
+    StartDecoder,
+    check_constrained,
+    load_engine,
+    request_faults,
+    stop_tokens_of,
+    usable_dspark,
+)
 from pipeline.errors import EngineError, EngineStartError, PipelineError
 from pipeline.protocols import Completion, Request
 
@@ -71,6 +78,7 @@ class VllmEngine:
         self._request_faults = request_faults()
         self._stop_tokens = stop_tokens_of(self._tokenizer, settings)
         self._table: TokenTable | None = None
+        check_constrained(StartDecoder(self._engine, self._stop_tokens))
         self._drafts = dspark.enabled and self._start_dspark(dspark)
         self.load_s = time.monotonic() - started
         logger.info("engine ready in %.1f s: %s", self.load_s, model)

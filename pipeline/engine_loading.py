@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import DSparkConfig, EngineConfig
 from pipeline.dspark.arguments import engine_arguments
 from pipeline.dspark.contract import contract_faults
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, EngineStartError
 
 logger = logging.getLogger(__name__)
 
 CPU_MAX_IN_FLIGHT = 16
+_CANARY_GRAMMAR = r"""root ::= "{\"height\": " [1-9] [0-9]{0,3} "}"
+"""
+_CANARY_OUTPUT = re.compile(r'\{"height": [1-9][0-9]{0,3}\}')
+_CANARY_TOKENS = 24
 
 
 def load_engine(model: str, config: EngineConfig, dspark: DSparkConfig) -> Any:
@@ -130,3 +135,19 @@ class StartDecoder:
         while self._engine.has_unfinished_requests():
             outputs |= {o.request_id: list(o.outputs[0].token_ids) for o in self._engine.step() if o.finished}
         return [outputs[name] for name in names]
+
+
+def check_constrained(decoder: StartDecoder) -> None:
+    """Decode one short prompt under a grammar, before any document is read.
+
+    Raises:
+        EngineStartError: the output does not follow it, as where a version of vLLM no longer reads the constraint.
+    """
+    prompt = decoder.encode("The tower is about 330 metres tall.")
+    (output,) = decoder.decode([prompt], grammar=_CANARY_GRAMMAR, max_tokens=_CANARY_TOKENS, dspark={"enabled": False})
+    text = decoder.text(output)
+    if _CANARY_OUTPUT.fullmatch(text) is None:
+        raise EngineStartError(
+            f"the engine does not hold its outputs to a grammar: it wrote {text!r}",
+            hint="use the versions of vllm and xgrammar that pyproject.toml names",
+        )

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 ENGINE_POOL_VARIABLE = "SPARK_EXTRACT_POOL"
 """Spark keeps Python workers apart by their environment, so a variable of its own gives a stage its own workers."""
 
+BATCH_BYTES = 64 << 20
+"""Most bytes of a batch that Spark sends to a Python worker: 2,000 long documents would be half a gigabyte."""
+
 THREADS_VARIABLE = "SPARK_EXTRACT_THREADS"
 """How many cores a local engine may use: all, where Spark gives a task one."""
 
@@ -44,6 +47,7 @@ def make_session(*, app_name: str = "extract") -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN" if verbose else "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
         "spark.sql.shuffle.partitions": "32",
     }.items():
         if not _is_set(name):

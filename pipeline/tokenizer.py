@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.chat_markers import MARKERS, added_tokens, plain_encoder
 from pipeline.dspark.tokens import TokenTable, build_token_table
 from pipeline.errors import ConfigError
 
@@ -18,6 +19,8 @@ class Tokenizer:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self._added = added_tokens(inner)
+        self._plain: Any = None
         self._table: TokenTable | None = None
 
     @classmethod
@@ -41,6 +44,11 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text: no special tokens are added, none is recognised."""
+        if "<" in text or "[" in text:
+            found = {match.group() for match in MARKERS.finditer(text)}
+            if not found.isdisjoint(self._added):
+                self._plain = self._plain or plain_encoder(self._inner, self._added)
+                return list(self._plain.encode(text, add_special_tokens=False).ids)
         return list(self._inner.encode(text, add_special_tokens=False, split_special_tokens=True))
 
     def encode_template(self, text: str) -> list[int]:
@@ -60,6 +68,11 @@ class Tokenizer:
     def count(self, text: str) -> int:
         """Length of plain text in tokens."""
         return len(self.encode(text))
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """Text and id of the control tokens that the tokenizer declares."""
+        return dict(self._added)
 
     @property
     def has_chat_template(self) -> bool:
