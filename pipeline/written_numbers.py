@@ -9,9 +9,8 @@ from decimal import Decimal, InvalidOperation
 WIDTHS = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x2212: "-"}
 """Full to half width, one character for one, so that offsets stay."""
 
-_DIGITS = re.compile(r"[0-9]+(?:[.,'’][0-9]+)*")
-_SPACED = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])")
-_DIGITS_APART = re.compile(r"[0-9][ \u00a0\u202f][0-9]{3}")  # in all that _SPACED finds, and found much faster
+_DIGITS = re.compile(r"[0-9](?:[0-9]|[.,'’](?=[0-9]))*")  # one digit first: found much faster than a run
+_SPACED = re.compile(r"[0-9](?<![0-9.,][0-9])[0-9]{0,2}(?:[ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])")
 _AFTER = re.compile(
     r"\s{0,1}(?:(?P<percent>%)|(?P<big>[万萬亿億千百]+)"
     r"|(?P<word>thousand|million|billion|mn|bn|k|m)(?![A-Za-z0-9]))",
@@ -47,7 +46,7 @@ class WrittenNumbers:
         self._plain = text if text.isascii() else text.translate(WIDTHS)
         self._by_digits: dict[str, list[re.Match[str]]] = {}
         self._others: dict[re.Pattern[str], dict[Decimal, list[tuple[int, int]]]] = {}
-        for pattern in (_DIGITS, _SPACED) if _DIGITS_APART.search(self._plain) else (_DIGITS,):
+        for pattern in (_DIGITS, _SPACED):
             for match in pattern.finditer(self._plain):
                 token = match.group()
                 if token.isdigit():
