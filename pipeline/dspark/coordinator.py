@@ -13,7 +13,7 @@ from pipeline.dspark.budget import Budget
 from pipeline.dspark.calibration import Calibration
 from pipeline.dspark.costs import CostTable
 from pipeline.dspark.counters import Counters
-from pipeline.dspark.drafting import Draft, RequestDrafter
+from pipeline.dspark.drafting import Draft
 from pipeline.dspark.drafting import Matcher as DraftingMatcher
 from pipeline.dspark.masks import Matcher as MaskMatcher
 from pipeline.dspark.masks import first_legal_token
@@ -24,11 +24,23 @@ _SHORTEST_DRAFT = 8  # tokens a request may always propose; beyond, twice what w
 _LONGEST_PAUSE = 16  # steps; doubles from 2 with each further failure
 
 
+class Drafter(Protocol):
+    """What is used of :class:`pipeline.dspark.drafting.RequestDrafter`; see there."""
+
+    def observe(self, token_ids: Sequence[int]) -> None: ...
+
+    def propose(self, matcher: DraftingMatcher, max_tokens: int) -> Draft: ...
+
+    def verified(self, num_verified: int, num_accepted: int) -> None: ...
+
+    def finish(self) -> None: ...
+
+
 @dataclass(slots=True)
 class _State:
     """One request while it decodes."""
 
-    drafter: RequestDrafter | None  # None: decodes plainly
+    drafter: Drafter | None  # None: decodes plainly
     settings: RequestSettings
     num_seen: int = 0
     draft: Draft | None = None
@@ -44,7 +56,7 @@ class _Candidate:
 
     request_id: str
     state: _State
-    drafter: RequestDrafter
+    drafter: Drafter
     draft: Draft
 
 
@@ -108,7 +120,7 @@ class Coordinator:
     def __contains__(self, request_id: str) -> bool:
         return request_id in self._states
 
-    def open(self, request_id: str, settings: RequestSettings, drafter: Callable[[], RequestDrafter]) -> None:
+    def open(self, request_id: str, settings: RequestSettings, drafter: Callable[[], Drafter]) -> None:
         """Start a request that decodes under a grammar."""
         self.counters.num_requests += 1
         drafts = settings.enabled and not settings.num_filler

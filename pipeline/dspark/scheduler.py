@@ -8,6 +8,7 @@ its drafts would have to exist before the tokens they continue. So only the sync
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -22,6 +23,8 @@ from vllm.v1.request import Request, RequestStatus
 from pipeline.dspark.arguments import RequestSettings, SchedulerSettings
 from pipeline.dspark.coordinator import Coordinator, Decoding, register
 from pipeline.dspark.drafting import RequestDrafter
+from pipeline.dspark.guarded import GuardedDrafter
+from pipeline.dspark.inactive import Inactive
 from pipeline.dspark.masks import Bitmask, Chain, MaskFiller
 from pipeline.dspark.tokens import build_token_table
 
@@ -106,13 +109,17 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         # vLLM pads a one-token prefill to a full draft of blanks to hit a CUDA graph; a constant schedule stops that.
         if self.dynamic_sd_lookup is None:
             self.dynamic_sd_lookup = [self.num_spec_tokens] * (self.max_num_running_reqs + 1)
-        self._tokens = build_token_table(manager.tokenizer.backend_tokenizer)
-        self._eos_token_id: int | None = manager.tokenizer.eos_token_id
-        self._num_plain_requests = 0
+        backend = getattr(manager.tokenizer, "backend_tokenizer", None)
+        self._tokens = build_token_table(backend) if backend is not None else None
+        self._eos_token_id: int | None = getattr(manager.tokenizer, "eos_token_id", None)
+        self._inactive = Inactive()
         self._step_started = 0.0
         # In process the engine says so after its self-test; here it is known only that vLLM took the scheduler.
         log = logger.debug if os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else logger.info
-        log("dspark enabled (%s)", self.dspark.describe())
+        if self._tokens is None:
+            logger.warning("dspark is off, decoding goes on plainly: the model's tokenizer has no fast form")
+        else:
+            log("dspark enabled (%s)", self.dspark.describe())
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         self._step_started = time.perf_counter()
@@ -159,22 +166,27 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
         completed = request.status == RequestStatus.FINISHED_STOPPED
         self.dspark.close(request.request_id, request.output_token_ids, completed=completed)
+        self._inactive.forget(request.request_id)
         return super()._free_request(request, *args, **kwargs)
 
     def _open(self, request: Request) -> bool:
         """Start drafting for a request; False for one that DSpark cannot help."""
+        if request.request_id in self._inactive:
+            return False
         grammar = _grammar(request)
-        if not hasattr(getattr(grammar, "matcher", None), "find_jump_forward_string"):
-            self._num_plain_requests += 1
-            if self._num_plain_requests == 1:
-                reason = "it has no structured output" if grammar is None else "its grammar backend is not xgrammar"
-                logger.warning("dspark is off for request %s and others like it: %s", request.request_id, reason)
+        if self._tokens is None or not hasattr(getattr(grammar, "matcher", None), "find_jump_forward_string"):
+            reason = "plain text" if grammar is None else "its grammar is not one of xgrammar's"
+            line = self._inactive.note(request.request_id, reason if self._tokens is not None else "no fast tokenizer")
+            if line is not None:
+                logger.warning("%s", line)
             return False
         settings = RequestSettings.from_extra_args(request.sampling_params.extra_args)
-        self.dspark.open(request.request_id, settings, lambda: self._drafter(request, settings))
+        make = functools.partial(self._drafter, request, settings)
+        self.dspark.open(request.request_id, settings, lambda: GuardedDrafter(make, log=logger))
         return True
 
     def _drafter(self, request: Request, settings: RequestSettings) -> RequestDrafter:
+        assert self._tokens is not None
         prompt: Sequence[int] = request.prompt_token_ids or ()
         span = prompt[settings.document_start : settings.document_end]
         kind, text = request.structured_output_request.structured_output_key
