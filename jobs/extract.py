@@ -28,6 +28,8 @@ Examples:
       --schema schemas/orders.py:CustomerOrders --output out/orders
   spark-submit jobs/extract.py --input letters/ --input-format text --schema contract.json \\
       --model Qwen/Qwen3-4B --engine-arg tensor_parallel_size=2 --output s3://bucket/contracts
+  spark-submit jobs/extract.py --engine openai --base-url http://gpustack/v1 --api-key-env GPUSTACK_KEY \\
+      --model Qwen/Qwen3-4B --served-model qwen3-4b --input letters/ --schema contract.json --output out
   python jobs/extract.py --config run.yaml --limit 20 --dry-run
 
 \b
@@ -72,6 +74,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--ungrounded", metavar="reject|null", help="What becomes of a value that is not. [default: reject]")
 @click.option("--confidence", is_flag=True, default=None, help="Keep the probability of each value.")
 @click.option("--report/--no-report", default=None, help="Write report.html with a sample. [default: on]")
+@click.option("--engine", metavar="KIND", help="vllm in each worker, or openai: a vLLM server. [default: vllm]")
+@click.option("--base-url", metavar="URL", help="The server, up to /v1. With --engine openai.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the server's key.")
+@click.option("--served-model", metavar="NAME", help="The server's name for --model. [default: the same]")
+@click.option("--max-in-flight", type=int, metavar="N", help="Requests at a time, of each task. [server: 16]")
 @click.option("--engine-arg", "engine_arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
 @click.option(
     "--config", "config_file", type=FILE, metavar="FILE.yaml", help="The same settings as a file; options win."
@@ -139,6 +146,11 @@ def _config(file: str | None, options: dict[str, Any]) -> RunConfig:
             "output.report": options["report"],
             "engine.model": options["model"],
             "engine.args": engine_args(options["engine_arg"]),
+            "engine.kind": options["engine"],
+            "engine.base_url": options["base_url"],
+            "engine.api_key_env": options["api_key_env"],
+            "engine.served_model": options["served_model"],
+            "engine.max_in_flight": options["max_in_flight"],
             "prompt.instructions": text_or_file(options["instructions"]),
             "prompt.examples": read_examples(options["examples"]),
             "decoding.max_retries": options["max_retries"],
