@@ -63,7 +63,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
     "--format", "formats", multiple=True, metavar="NAME", help="parquet or jsonl; repeatable. [default: both]"
 )
 @click.option("--limit", type=int, metavar="N", help="Only the first N documents.")
-@click.option("--dry-run", is_flag=True, help="Check everything and count the work; load no model, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the work, try a sample of it, estimate the rest; write nothing.")
+@click.option(
+    "--dry-run-documents", type=click.IntRange(min=0), default=8, metavar="N",
+    help="Documents that --dry-run samples; 0 loads no model. [default: 8]",
+)  # fmt: skip
 @click.option("--max-retries", type=int, metavar="N", help="Retries of an invalid output. [default: 1]")
 @click.option("--max-reject-rate", type=float, metavar="RATE", help="Exit with 3 above this share of rejects (0 to 1).")
 @click.option("--id-field", metavar="NAME", help='Name of the id in records.jsonl; "" leaves it out. [default: doc_id]')
@@ -89,7 +93,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
 @click.option("--overwrite", is_flag=True, help="Replace results of a run with other settings in the same folder.")
 @click.option("--quiet", is_flag=True, default=None, help="No progress, no table; errors only.")
 @click.option("--verbose", is_flag=True, help="Log what happens, with tracebacks.")
-def main(config_file: str | None, dry_run: bool, overwrite: bool, verbose: bool, **options: Any) -> None:
+def main(
+    config_file: str | None, dry_run: bool, dry_run_documents: int, overwrite: bool, verbose: bool, **options: Any
+) -> None:
     """Extract one validated record per document with a schema, on Spark and vLLM."""
     with guarded(verbose=verbose):
         config = _config(config_file, options)
@@ -97,7 +103,7 @@ def main(config_file: str | None, dry_run: bool, overwrite: bool, verbose: bool,
         if dry_run:
             from pipeline.dry_run import dry_run as check_work
 
-            for line in check_work(config):
+            for line in check_work(config, num_documents=dry_run_documents):
                 click.echo(line)
             return
         run_job(config, overwrite=overwrite)
