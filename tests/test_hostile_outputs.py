@@ -1,4 +1,4 @@
-"""10,000 hostile outputs over the schemas of all labelled sets, judged by an independent validator as well."""
+"""10,000 hostile outputs of a scripted engine over all labelled sets, judged by an independent validator as well."""
 
 import json
 from collections import Counter
@@ -8,14 +8,23 @@ from typing import Any
 
 import jsonschema
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.config import DecodingConfig, PromptConfig
+from pipeline.data import Chunk, Outcome, Record, Reject
+from pipeline.extractor import Extractor
 from pipeline.grammar import build_grammar
 from pipeline.layout import render
+from pipeline.profiles import load_profile
+from pipeline.prompting import Prompting
 from pipeline.schema import arrow_type, load_schema, to_arrow_value
+from pipeline.storage import Storage
+from pipeline.testing import CharacterTokenizer, Scripted, ScriptedEngine
 from pipeline.validation import Valid, Validator
+from pipeline.writers import LinesPart
 from tests.conftest import SHARED
 from tests.matching import accepts
 from tests.raw_outputs import raw_output
@@ -83,45 +92,100 @@ def _wanted(raw: str, schema: dict[str, Any], independent: Any) -> Any:
     return value
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETS or [pytest.param("", marks=pytest.mark.skip(reason="no shared data"))])
-def test_not_one_invalid_output_becomes_a_record_and_not_one_valid_one_is_refused(name: str) -> None:
-    prepared = []
-    for document, gold in _schemas(name):
-        schema = load_schema(document)
-        grammar = build_grammar(schema).text
-        prepared.append(
-            (document, gold, schema, Validator(schema), _independent(document), grammar, arrow_type(schema))
-        )
+class Prepared:
+    """One schema of a set, ready to judge raw outputs twice: by the loop with its validator, and independently."""
+
+    def __init__(self, document: dict[str, Any], gold: list[Any]) -> None:
+        self.document, self.gold = document, gold
+        self.schema = load_schema(document)
+        self.grammar = build_grammar(self.schema).text
+        self.independent = _independent(document)
+        self._validator = Validator(self.schema)
+        config = PromptConfig(show_schema=False)
+        self._prompting = Prompting(CharacterTokenizer(), config=config, json_schema=self.schema.json_schema)
+
+    def outcomes(self, answers: list[Scripted]) -> list[Outcome]:
+        """What the loop makes of the engine's answers, in their order."""
+        engine = ScriptedEngine(lambda text, attempt: answers[int(text)], max_model_len=1_000_000)
+        loop = Extractor(
+            engine, prompter=self._prompting, validator=self._validator, grammar=self.grammar,
+            decoding=DecodingConfig(max_output_tokens=100_000, max_retries=0),
+        )  # fmt: skip
+        names = [str(number) for number in range(len(answers))]
+        found = {o.chunk.doc_id: o for o in loop.run(Chunk(n, 0, 1, n, 0, len(n), n) for n in names)}
+        assert len(found) == len(answers)
+        return [found[name] for name in names]
+
+    def check_record(self, record: Record, wanted: Any) -> None:
+        assert record.value == wanted
+        assert json.loads(record.json) == wanted
+        assert all(isinstance(n, int) for n in _integers(self.document, record.value))
+        assert accepts(self.grammar, render(self.schema, record.value)), f"out of reach: {record.json}"
+
+    def check_files(self, folder: Path, values: list[Any]) -> None:
+        """Both outputs, read back: every line satisfies the schema, every row is there."""
+        storage, profile = Storage(str(folder)), load_profile("spark", self.schema.json_schema)
+        lines = LinesPart(storage, "records.jsonl")
+        columns = arrow_type(self.schema)
+        for value in values:
+            lines.add(str(profile.to_line("d", "doc_id", value)))
+        lines.close()
+        text = (folder / "records.jsonl").read_text(encoding="utf-8")
+        written = [json.loads(line) for line in text.split("\n")[:-1]]
+        assert [{key: item for key, item in line.items() if key != "doc_id"} for line in written] == values
+        assert all(self.independent.is_valid(value) for value in values)
+        rows = pa.array([to_arrow_value(self.schema, value) for value in values], type=columns)
+        pq.write_table(pa.table({"record": rows}), folder / "records.parquet")
+        assert pq.read_table(folder / "records.parquet")["record"].null_count == 0
+        assert pq.read_table(folder / "records.parquet").num_rows == len(values)
+
+
+def _judge(name: str, folder: Path, *, num_examples: int) -> Counter[str]:
+    prepared = [Prepared(document, gold) for document, gold in _schemas(name)]
+    values: dict[int, list[Any]] = {index: [] for index in range(len(prepared))}
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=EXAMPLES_PER_SET, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=num_examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 2**32), st.sampled_from(range(len(prepared))))
     def run(seed: int, which: int) -> None:
-        random = Random(seed)
-        document, gold, schema, validator, independent, grammar, columns = prepared[which]
-        for _ in range(OUTPUTS_PER_EXAMPLE):
-            raw = raw_output(random, document, gold)
-            wanted = _wanted(raw, document, independent)
-            verdict = validator.validate(raw)
-            counts["valid" if wanted is not None else "invalid"] += 1
+        random, one = Random(seed), prepared[which]
+        raws = [raw_output(random, one.document, one.gold) for _ in range(OUTPUTS_PER_EXAMPLE)]
+        answers = [Scripted(raw, "length" if random.random() < 0.05 else "stop") for raw in raws]
+        for answer, outcome in zip(answers, one.outcomes(answers), strict=True):
+            whole = answer.finish_reason == "stop"
+            wanted = _wanted(answer.text, one.document, one.independent) if whole else None
+            counts["outputs"] += 1
             if wanted is None:
-                assert not isinstance(verdict, Valid), f"an invalid output became a record: {raw!r}"
-                assert verdict.errors
+                assert isinstance(outcome, Reject), f"an invalid output became a record: {answer!r}"
+                assert outcome.errors or not whole
+                counts[outcome.reason.value] += 1
                 continue
-            assert isinstance(verdict, Valid), f"a valid output was refused: {raw!r}: {verdict}"
-            assert verdict.value == wanted
-            assert json.loads(verdict.json) == wanted
-            assert independent.is_valid(json.loads(verdict.json))
-            assert all(isinstance(n, int) for n in _integers(document, verdict.value))
-            assert accepts(grammar, render(schema, verdict.value)), f"out of reach: {raw!r}"
-            pa_value = to_arrow_value(schema, verdict.value)
-            assert pa.array([pa_value], type=columns).null_count == 0
+            assert isinstance(outcome, Record), f"a valid output was refused: {answer!r}: {outcome}"
+            one.check_record(outcome, wanted)
+            values[which].append(outcome.value)
+            counts["records"] += 1
 
     run()
-    assert counts["valid"] + counts["invalid"] >= OUTPUTS_PER_EXAMPLE * EXAMPLES_PER_SET
-    assert counts["valid"] > 100
-    assert counts["invalid"] > 100
+    for index, one in enumerate(prepared):
+        (folder / str(index)).mkdir()
+        one.check_files(folder / str(index), values[index])
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS or [pytest.param("", marks=pytest.mark.skip(reason="no shared data"))])
+def test_not_one_invalid_output_becomes_a_record_and_not_one_valid_one_is_refused(name: str, tmp_path: Path) -> None:
+    counts = _judge(name, tmp_path, num_examples=EXAMPLES_PER_SET)
+    print(name, dict(counts))
+    assert counts["outputs"] >= OUTPUTS_PER_EXAMPLE * EXAMPLES_PER_SET
+    assert counts["records"] > 100
+    assert min(counts["INVALID_JSON"], counts["SCHEMA_MISMATCH"], counts["TRUNCATED"]) > 10
+
+
+def test_the_same_on_a_few_outputs_of_one_set(shared: Path, tmp_path: Path) -> None:
+    counts = _judge("sroie_receipts_en", tmp_path, num_examples=10)
+    assert counts["outputs"] >= 200
+    assert counts["records"] > 20
 
 
 def test_the_generator_reaches_valid_and_invalid_outputs_of_every_kind(shared: Path) -> None:
