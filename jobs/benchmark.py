@@ -1,4 +1,4 @@
-"""Measure decoding: ``python jobs/benchmark.py decode`` (and ``seed``, ``simulate``, ``drafts``)."""
+"""Measure decoding: ``python jobs/benchmark.py decode`` (and ``seed``, ``serve``, ``simulate``, ``drafts``)."""
 
 from __future__ import annotations
 
@@ -117,6 +117,27 @@ def seed(engine_arg: tuple[str, ...], json_file: Path | None, **options: Any) ->
         in_flight=options["in_flight"],
         max_tokens=options["max_tokens"],
     )
+    _write(json_file, json.dumps(figures, indent=2) + "\n")
+    click.echo(seed_table(figures))
+
+
+@main.command(epilog=_examples("serve --base-url http://gpustack/v1 --api-key-env GPUSTACK_KEY --model deepseek-v41"))
+@click.option("--base-url", required=True, metavar="URL", help="The server, up to /v1.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the server's key.")
+@click.option("--model", metavar="NAME", help="The server's name for it. [default: the only one]")
+@click.option("--requests", "num_requests", type=int, default=100, show_default=True)
+@click.option("--in-flight", type=int, default=16, show_default=True)
+@click.option("--max-tokens", type=int, default=2048, show_default=True)
+@click.option(
+    "--response-format", type=click.Choice(["json_schema", "json_object"]), default="json_schema", show_default=True
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
+def serve(json_file: Path | None, **options: Any) -> None:
+    """The article's workload against a server (vLLM, GPUStack), with DSpark off and on."""
+    from pipeline.seed_benchmark import seed_table
+    from pipeline.serve_benchmark import measure_server
+
+    figures = measure_server(**options, say=lambda line: click.echo(line, err=True))
     _write(json_file, json.dumps(figures, indent=2) + "\n")
     click.echo(seed_table(figures))
 

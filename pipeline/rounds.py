@@ -120,7 +120,7 @@ def _run_round(
         suspects=load_suspects(journal),
         judge_attempts=not speculative,
     )
-    with engine_pool(spark):
+    with engine_pool(spark, key_variable=stage.config.engine.api_key_env):
         profile = engine_profile(spark, stage.config)
         chunks.mapInArrow(extract_function(task), RESULT_COLUMNS, profile=profile).collect()
 

@@ -71,7 +71,7 @@ def run_seed(
 ) -> list[SeedResult]:
     """The workload with DSpark off and on, in the same engine; request i has seed i in both."""
     grammar = build_grammar(load_schema(SCHEMA)).text
-    message = f"{PROMPT} Now output a JSON object with the following schema: {json.dumps(_shown(SCHEMA))}"
+    message = user_message()
     if tokenizer.has_chat_template:
         prompt = tokenizer.encode_template(tokenizer.render([{"role": "user", "content": message}]))
     else:
@@ -95,12 +95,17 @@ def run_seed(
                 num_chars=sum(len(text) for text in done.texts),
                 num_output_tokens=done.num_output_tokens,
                 num_unfinished=sum(c.finish_reason != "stop" for c in done.completions),
-                num_not_json=sum(not _is_json(text) for text in done.texts),
+                num_not_json=sum(not is_json(text) for text in done.texts),
                 elapsed_s=done.elapsed_s,
                 mean_acceptance_length=coordinator.counters.mean_acceptance_length if coordinator else 1.0,
             )
         )
     return results
+
+
+def user_message() -> str:
+    """What the user says: the article's prompt and its schema."""
+    return f"{PROMPT} Now output a JSON object with the following schema: {json.dumps(_shown(SCHEMA))}"
 
 
 def _shown(schema: dict[str, Any]) -> Any:
@@ -112,7 +117,8 @@ def _shown(schema: dict[str, Any]) -> Any:
     return {"integer": "int", "number": "float"}.get(schema["type"], schema["type"])
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Whether a whole output is one JSON value."""
     try:
         json.loads(text)
     except ValueError:

@@ -91,12 +91,18 @@ def is_local(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def engine_pool(spark: SparkSession) -> Iterator[None]:
-    """Functions made in this block run in Python workers of their own, which keep an engine between tasks."""
+def engine_pool(spark: SparkSession, *, key_variable: str | None = None) -> Iterator[None]:
+    """Functions made in this block run in Python workers of their own, which keep an engine between tasks.
+
+    ``key_variable`` names the environment variable with a server's key. Locally its value of now reaches the workers,
+    which otherwise have what was set when Spark started; on a cluster every machine has its own.
+    """
     environment = spark.sparkContext.environment
     added = {ENGINE_POOL_VARIABLE: "1"}
     if is_local(spark):
         added |= {THREADS_VARIABLE: str(len(os.sched_getaffinity(0))), **preload_environment()}
+        if key_variable is not None and key_variable in os.environ:
+            added[key_variable] = os.environ[key_variable]
     before = {name: environment.get(name) for name in added}
     environment.update(added)
     try:

@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"plan", "scheduling", "rounds", "compaction", "run_folder"},
     {"results", "report_data"},
     {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},
-    {"decode_run", "decode_report", "decode_formats", "seed_benchmark", "simulate_run", "overhead"},
+    {"decode_run", "decode_report", "decode_formats", "seed_benchmark", "serve_benchmark", "simulate_run", "overhead"},
 ]
 PURE = 2
 PACKAGES = ("pipeline", "jobs", "schemas")

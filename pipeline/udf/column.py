@@ -58,6 +58,7 @@ class ExtractUdf:
     def __init__(self, stage: Stage) -> None:
         from pyspark.sql.functions import pandas_udf
 
+        self._key_variable = stage.config.engine.api_key_env
         made = pandas_udf(column_function(stage), result_type(stage))
         self._udf = made.asNondeterministic()  # Spark must not copy the call into every use of the column
         self.func = self._udf.func
@@ -66,7 +67,7 @@ class ExtractUdf:
         self.deterministic = False
 
     def __call__(self, column: Column | str) -> Column:
-        with engine_pool(with_package(_session())):
+        with engine_pool(with_package(_session()), key_variable=self._key_variable):
             return self._udf(column)
 
     def asNondeterministic(self) -> ExtractUdf:
@@ -74,7 +75,7 @@ class ExtractUdf:
 
     def register(self, spark: SparkSession, name: str) -> None:
         """Make the function known to SQL: ``select name(text) from documents``."""
-        with engine_pool(with_package(spark)):
+        with engine_pool(with_package(spark), key_variable=self._key_variable):
             spark.udf.register(name, self._udf)
 
 
