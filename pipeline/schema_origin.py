@@ -64,7 +64,7 @@ def origin_of_file(file: str, class_name: str) -> ClassOrigin:
 def origin_of_class(cls: type[BaseModel]) -> ClassOrigin:
     """A class object: by import path with its file's text as a fallback; by value where no import can find it."""
     module, qualname = cls.__module__, cls.__qualname__
-    if module != "__main__" and "<locals>" not in qualname and module in sys.modules:
+    if module != "__main__" and _found_in(sys.modules.get(module), qualname) is cls:
         file = getattr(sys.modules[module], "__file__", None)
         if module.startswith("_schema_"):
             return ClassOrigin(qualname=qualname, source=inspect.getsource(sys.modules[module]), file=file)
@@ -75,6 +75,14 @@ def origin_of_class(cls: type[BaseModel]) -> ClassOrigin:
     pickled = cloudpickle.dumps(cls)
     _OWN_CLASSES[_digest(pickled)] = cls
     return ClassOrigin(qualname=qualname, pickled=pickled)
+
+
+def _found_in(module: types.ModuleType | None, qualname: str) -> object:
+    """What an import would find; not the class where it is local, made by a function, or a filled-in generic."""
+    found: object = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 _OWN_CLASSES: WeakValueDictionary[bytes, type[BaseModel]] = WeakValueDictionary()
