@@ -42,7 +42,7 @@ def _groups(shared: Path) -> Iterator[dict[str, Any]]:
 def _load(group: dict[str, Any]) -> Schema:
     document = group["schema"]
     wrapped = document if isinstance(document, dict) and document else {"allOf": [document]}
-    formats: Formats = "assert" if "/format/" in group["id"] else "annotate"
+    formats: Formats = "assert" if group["id"].startswith("optional/format") else "annotate"
     return load_schema(wrapped, close_objects=False, require_object=False, resources=REMOTES, formats=formats)
 
 
@@ -72,11 +72,11 @@ def test_99_percent_of_the_required_verdicts_are_right_and_the_rest_is_named(sha
     assert num_tests == 1299
     assert num_right >= 0.99 * num_tests
     assert wrong == KNOWN_WRONG
-    assert refused == REFUSED & refused
+    assert refused == {"enum.json#14"}
 
 
 def test_formats_are_checked_as_the_optional_tests_want_it(shared: Path) -> None:
-    num_right, num_tests, wrong, refused = _verdicts(shared, of=lambda group: "/format/" in group["id"])
+    num_right, num_tests, wrong, refused = _verdicts(shared, of=lambda group: group["id"].startswith("optional/format"))
     assert wrong == WRONG_FORMATS
     assert not refused
     assert num_right == num_tests - len(wrong)
@@ -107,7 +107,7 @@ def test_every_valid_instance_is_within_reach_or_lint_says_why_not(shared: Path)
 def test_what_the_grammar_takes_of_invalid_instances_validation_catches(shared: Path) -> None:
     num_taken = 0
     for group in _groups(shared):
-        if group["optional"] or group["id"] in REFUSED:
+        if group["id"] in REFUSED:
             continue
         schema = _load(group)
         try:
@@ -121,7 +121,7 @@ def test_what_the_grammar_takes_of_invalid_instances_validation_catches(shared: 
             if not test["valid"] and accepts(grammar, text):
                 num_taken += 1
                 assert not isinstance(validator.validate(text), Valid), f"{group['id']}: {test['description']}"
-    assert num_taken > 50  # the grammar is looser in places; a count of none would mean that nothing was tried
+    assert num_taken > 300  # the grammar is looser in places; a count of none would mean that nothing was tried
 
 
 @pytest.mark.parametrize("address", ["http://localhost:1234/draft2020-12/integer.json", "other.json", "../x.json"])
