@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import InputError
 from pipeline.journal import OUTCOMES
 from pipeline.readers import Step
-from pipeline.udf.arrow import CHUNK_COLUMNS, PLAN_COLUMNS
+from pipeline.udf.arrow import CHUNK_COLUMNS, OUTPUT_COLUMNS, PLAN_COLUMNS
 from pipeline.udf.chunk import chunk_function
 from pipeline.udf.stage import Stage
 
@@ -32,6 +32,9 @@ _OUTCOME_COLUMNS = (
     "raw_output string, errors string>>, finished_at timestamp, "
     "confidence array<struct<path string, confidence double>>"
 )
+
+
+_OUTCOME_FIELDS = ("json", "reason", "detail", "errors", "attempts", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +83,18 @@ def count_plan(plan: DataFrame) -> PlanCounts:
     """
     from pyspark.sql import functions as F
 
-    by_document = plan.groupBy("doc_id").agg(
-        F.count_if(F.col("chunk_index") == 0).alias("heads"),
+    heads = F.count_if(F.col("chunk_index") == 0)
+    by_document = plan.groupBy(F.xxhash64("doc_id")).agg(  # eight bytes each instead of the ids
+        heads.alias("heads"),
         F.count_if(F.col("key").isNull()).alias("rejected"),
         F.count_if(F.col("key").isNotNull()).alias("chunks"),
     )
     row = by_document.agg(F.sum("heads"), F.sum("rejected"), F.sum("chunks"), F.max("heads")).first()
     assert row is not None
     num_documents, num_rejected, num_chunks, most = (int(value or 0) for value in row)
-    if most > 1:
-        twice = by_document.where("heads > 1").orderBy("doc_id").limit(5).collect()
+    by_id = plan.groupBy("doc_id").agg(heads.alias("heads")).where("heads > 1")
+    twice = by_id.orderBy("doc_id").limit(5).collect() if most > 1 else []
+    if twice:
         names = ", ".join(f"{found['doc_id']!r} ({found['heads']} times)" for found in twice)
         raise InputError(
             f"documents must have ids of their own, but the input repeats {names}",
@@ -120,8 +125,7 @@ def best_outcomes(outcomes: DataFrame) -> DataFrame:
         F.col("finished_at"),
         F.xxhash64("json", "reason", "detail"),
     )
-    whole = F.struct("json", "reason", "detail", "errors", "attempts", "confidence")
-    return outcomes.groupBy("key").agg(F.min_by(whole, order).alias("outcome"))
+    return outcomes.groupBy("key").agg(F.min_by(F.struct(*_OUTCOME_FIELDS), order).alias("outcome"))
 
 
 def pending_chunks(
@@ -146,16 +150,23 @@ def pending_chunks(
 
 
 def count_pending(chunks: DataFrame) -> Pending:
+    """Count what :func:`pending_chunks` gives.
+
+    Keys are told apart by a hash of eight bytes: two that share one by chance count as one text, and are done as two.
+    """
     from pyspark.sql import functions as F
 
-    row = chunks.agg(
-        F.count("*").alias("chunks"),
-        F.count_distinct("key").alias("keys"),
-        F.count_distinct("doc_id").alias("documents"),
-        F.sum("num_tokens").alias("tokens"),
-    ).first()
+    is_single = F.col("num_chunks") == 1
+    by_key = chunks.groupBy(F.xxhash64("key")).agg(
+        F.count("*").alias("chunks"), F.count_if(is_single).alias("single"), F.max("num_tokens").alias("tokens")
+    )
+    row = by_key.agg(F.count("*"), F.sum("chunks"), F.sum("single"), F.sum("tokens")).first()
     assert row is not None
-    return Pending(int(row["keys"]), int(row["documents"]), int(row["tokens"] or 0), row["chunks"] > row["keys"])
+    num_keys, num_chunks, num_single, num_tokens = (int(value or 0) for value in row)
+    num_documents = num_single
+    if num_chunks > num_single:
+        num_documents += chunks.where(~is_single).select("doc_id").distinct().count()
+    return Pending(num_keys, num_documents, num_tokens, num_chunks > num_keys)
 
 
 def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> DataFrame:
@@ -178,23 +189,33 @@ def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> 
 def documents_with_outcomes(
     plan: DataFrame, outcomes: DataFrame, *, num_partitions: int, with_text: bool = False
 ) -> DataFrame:
-    """``doc_id, chunks`` (chunks with their outcomes), ordered by position within partitions.
+    """Rows of :data:`pipeline.udf.arrow.OUTPUT_COLUMNS`: the chunks of a document one after the other, documents by
+    position within partitions.
 
-    Texts (``text, metadata`` of the chunks) are moved between machines only ``with_text``.
+    A chunk is one row with its outcome and, ``with_text``, another one behind it with its text: so texts are moved
+    between machines once, and never joined.
     """
     from pyspark.sql import functions as F
 
-    columns = ["chunk_index", "char_start", "char_end", "key", "reason", "detail"]
-    columns += ["text", "metadata"] if with_text else []
-    joined = plan.select("position", "doc_id", "num_chunks", *columns).join(best_outcomes(outcomes), "key", "left")
-    chunk = F.struct(*columns, "outcome")
-    single = joined.where("num_chunks = 1").select("position", "doc_id", F.array(chunk).alias("chunks"))
-    several = (
-        joined.where("num_chunks > 1")
-        .groupBy("doc_id")
-        .agg(F.min("position").alias("position"), F.collect_list(chunk).alias("chunks"))
-        .select("position", "doc_id", "chunks")
-    )
-    spread = single.unionByName(several)
-    spread = spread.repartition(1) if num_partitions == 1 else spread.repartition(num_partitions, "doc_id")
-    return spread.sortWithinPartitions("position").select("doc_id", "chunks")
+    place = ("position", "doc_id", "chunk_index")
+    facts = ("char_start", "char_end", "key", "reason", "detail")
+    joined = plan.select(*place, *facts).join(_one_outcome_each(outcomes), "key", "left")
+    rows = joined.select(*place, *facts, "outcome")
+    if with_text:
+        texts = plan.where(F.col("text").isNotNull()).select(*place, "text", "metadata")
+        rows = rows.unionByName(texts, allowMissingColumns=True)
+    else:
+        rows = rows.selectExpr("*", "string(null) as text", "cast(null as map<string,string>) as metadata")
+    spread = rows.repartition(1) if num_partitions == 1 else rows.repartition(num_partitions, "doc_id")
+    names = OUTPUT_COLUMNS.split(", ")
+    return spread.sortWithinPartitions("position", "doc_id", "chunk_index", F.col("text").isNotNull()).select(*names)
+
+
+def _one_outcome_each(outcomes: DataFrame) -> DataFrame:
+    """As :func:`best_outcomes`, which is dear; a look at the keys tells whether it is needed."""
+    from pyspark.sql import functions as F
+
+    most = outcomes.groupBy(F.xxhash64("key")).count().agg(F.max("count")).first()
+    if most is not None and (most[0] or 0) > 1:
+        return best_outcomes(outcomes)
+    return outcomes.select("key", F.struct(*_OUTCOME_FIELDS).alias("outcome"))

@@ -58,11 +58,12 @@ def num_slots(spark: SparkSession, config: RunConfig) -> int:
 def num_partitions(spark: SparkSession, config: RunConfig, pending: Pending) -> int:
     """Several partitions per slot, so that slots end together; never more than there are texts."""
     slots = num_slots(spark, config)
-    if is_local(spark):
-        return max(1, min(slots, pending.num_keys))
+    if is_local(spark) and slots == 1:
+        return 1  # a second task would wait for the device, and load the model again when it gets it
     target = config.partition
     tokens = target.minutes * 60 * target.tokens_per_s
-    wanted = max(slots * _ROUNDS_PER_SLOT, math.ceil(pending.num_tokens / tokens))
+    rounds = 1 if is_local(spark) else _ROUNDS_PER_SLOT
+    wanted = max(slots * rounds, math.ceil(pending.num_tokens / tokens))
     return max(1, min(wanted, pending.num_keys))
 
 

@@ -47,6 +47,8 @@ def make_session(*, app_name: str = "extract") -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN" if verbose else "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": str(32 << 20),  # so much a task needs no sort
         "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
         "spark.sql.shuffle.partitions": "32",
     }.items():

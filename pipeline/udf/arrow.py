@@ -39,7 +39,10 @@ PLAN_COLUMNS = (
     "position long, doc_id string, chunk_index int, num_chunks int, text string, char_start long, char_end long, "
     "key string, num_tokens int, reason string, detail string, metadata map<string,string>"
 )
+OUTPUT_COLUMNS = "doc_id, chunk_index, char_start, char_end, key, reason, detail, outcome, text, metadata"
+"""What the output stage reads (:func:`pipeline.plan.documents_with_outcomes`)."""
 CHUNK_COLUMNS = ("doc_id", "chunk_index", "num_chunks", "text", "char_start", "char_end", "key", "num_tokens")
+_CHUNK_FIELDS = OUTPUT_COLUMNS.split(", ")[1:-2]
 
 
 def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
@@ -48,6 +51,26 @@ def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
         columns = [batch.column(batch.schema.get_field_index(name)).to_pylist() for name in CHUNK_COLUMNS]
         for doc_id, index, num_chunks, text, start, end, key, num_tokens in zip(*columns, strict=True):
             yield Chunk(doc_id, index, num_chunks, text, start, end, key, num_tokens)
+
+
+def grouped_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """Documents (``doc_id, chunks``) of batches with :data:`OUTPUT_COLUMNS`; one may go on in the next batch."""
+    document: dict[str, Any] | None = None
+    names = OUTPUT_COLUMNS.split(", ")
+    for batch in batches:
+        columns = [batch.column(batch.schema.get_field_index(name)).to_pylist() for name in names]
+        for doc_id, *values, text, metadata in zip(*columns, strict=True):
+            if text is not None:
+                assert document is not None, "a text follows its chunk"
+                document["chunks"][-1].update(text=text, metadata=metadata)
+                continue
+            if document is None or document["doc_id"] != doc_id:
+                if document is not None:
+                    yield document
+                document = {"doc_id": doc_id, "chunks": []}
+            document["chunks"].append(dict(zip(_CHUNK_FIELDS, values, strict=True), text=None, metadata=None))
+    if document is not None:
+        yield document
 
 
 def batches_of(rows: Iterable[Mapping[str, Any]], *, schema: pa.Schema, text_column: str) -> Iterator[pa.RecordBatch]:

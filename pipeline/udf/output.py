@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pipeline.output_counts import count_in, no_counts
 from pipeline.schema_types import convert, field_type
 from pipeline.storage import Storage
+from pipeline.udf.arrow import grouped_documents
 from pipeline.udf.ground import ground_record
 from pipeline.udf.lines import LineFormatter
 from pipeline.udf.merge import DocumentRecord, DocumentReject, merge_document
@@ -35,15 +36,17 @@ _RESULT_SCHEMA = pa.schema([("parts", pa.string()), ("counts", pa.string())])
 def output_function(
     stage: Stage, *, root: str, round_id: str, datasets: Sequence[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows ``(doc_id, chunks)`` to staged files; gives one row: the files and the counts of this task attempt."""
+    """Batches with :data:`pipeline.udf.arrow.OUTPUT_COLUMNS` to staged files.
+
+    Gives one row: the files and the counts of this task attempt.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         task = _Output(stage, Storage(root), (round_id, context.partitionId(), context.taskAttemptId()), datasets)
-        for batch in batches:
-            for row in batch.to_pylist():
-                task.add(row)
+        for document in grouped_documents(batches):
+            task.add(document)
         parts = [part.to_json() for part in task.close()]
         yield pa.RecordBatch.from_pylist(
             [{"parts": json.dumps(parts), "counts": json.dumps(task.counts)}], schema=_RESULT_SCHEMA
