@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline import errors
-from pipeline.errors import EngineError, PipelineError
+from pipeline.errors import EngineError, OutputError, PipelineError
 
 _RAISED = re.compile(r"^pipeline\.errors\.(\w+): (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+) in stage")
+_DISK = re.compile(r"(No space left on device|Read-only file system|Disk quota exceeded)")
 _DIED = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|EOFException|Python worker.*crashed")
 
 
@@ -25,6 +26,12 @@ def fault_of(error: Exception) -> PipelineError | None:
         cls = getattr(errors, name, None)
         if isinstance(cls, type) and issubclass(cls, PipelineError):
             return cls(message.strip())
+    disk = _DISK.search(text)
+    if disk:
+        return OutputError(
+            f"Spark cannot write: {disk.group(1)}",
+            hint="check free space and permissions, then run the same command again: it resumes",
+        )
     if _DIED.search(text):
         return EngineError("a worker process died while it worked", hint="out of memory is the usual cause")
     return None

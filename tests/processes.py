@@ -40,6 +40,23 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def resident_mb(pid: int) -> float:
+    """Memory in use; 0 for a process that has gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except (OSError, IndexError):
+        return 0.0
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU time so far; 0 for a process that has gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
 def kill(pid: int) -> bool:
     """``kill -9``; False where the process has gone already."""
     try:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def deadly_people(text: str, attempt: int) -> str | Scripted:
         os.kill(os.getpid(), signal.SIGKILL)
     if "crash" in text:
         raise EngineError("the engine died: CUDA error")
+    return people(text, attempt)
+
+
+def stalling_people(text: str, attempt: int) -> str | Scripted:
+    """``stall`` never comes to an end."""
+    return Scripted("{", num_steps=10**9, delay_s=0.01) if "stall" in text else people(text, attempt)
+
+
+def gated_people(text: str, attempt: int) -> str | Scripted:
+    """``gate`` holds the engine for twenty seconds."""
+    if text.endswith("gate"):
+        time.sleep(20)
     return people(text, attempt)
 
 

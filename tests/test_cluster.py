@@ -1,93 +1,77 @@
-"""GPU scheduling on a real standalone cluster on this machine: a master and two workers with a pretended GPU each."""
+"""A job on a real standalone cluster: GPUs that Spark hands out, and the package shipped as ``--py-files``."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
+import pyarrow.parquet as pq
 import pytest
 
 from tests.scripts import PEOPLE_SCHEMA
+from tests.standalone import standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[1]
-SPARK_HOME = Path(pyspark.__file__).parent
+SCRIPT = """
+import json, os, pipeline
+from pipeline.testing import Scripted
+def where(text, attempt):
+    shipped = "package.zip" in pipeline.__file__
+    value = {"name": os.environ.get("CUDA_VISIBLE_DEVICES", "none") + (" shipped" if shipped else ""), "age": None}
+    return Scripted(json.dumps(value), delay_s=0.01)
+"""
+"""In the archive only: an executor that does not get it cannot work. Its records tell where the engine ran."""
 
 
-def _wait_for(log: Path, pattern: str) -> str:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found:
-            return found.group(0)
-        time.sleep(0.2)
-    raise AssertionError(f"{pattern} did not come: {log.read_text(errors='replace')[-2000:]}")
+def _package(folder: Path) -> Path:
+    archive = folder / "package.zip"
+    with zipfile.ZipFile(archive, "w") as package:
+        for name in ("pipeline", "jobs", "schemas"):
+            for path in sorted((ROOT / name).rglob("*")):
+                if path.suffix in (".py", ".jsonl"):
+                    package.write(path, path.relative_to(ROOT))
+        package.writestr("shipped_script.py", SCRIPT)
+    return archive
 
 
-def _start(folder: Path, name: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
-    log = folder / f"{name}.log"
-    command = [str(SPARK_HOME / "bin" / "spark-class"), *arguments]
-    variables = os.environ | {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable} | environment
-    with log.open("wb") as stream:
-        return subprocess.Popen(command, stdout=stream, stderr=stream, env=variables), log
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The results of a job that ``spark-submit`` ran on two executors with a pretended GPU each."""
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
+    (folder / "in.jsonl").write_text("\n".join(json.dumps({"id": f"d{n}", "text": f"Ann{n} {n}"}) for n in range(400)))
+    (folder / "run.yaml").write_text("engine: {kind: scripted, script: 'shipped_script:where'}\n")
+    (folder / "main.py").write_bytes((ROOT / "jobs" / "extract.py").read_bytes())  # away from the package
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with standalone_cluster(folder, with_gpus=True) as cluster:
+        command = [
+            str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.master, "--py-files",
+            str(_package(folder)), "--executor-memory", "512m", "--executor-cores", "2", "--num-executors", "2",
+            "--conf", "spark.executor.resource.gpu.amount=1", "--conf", "spark.driver.host=127.0.0.1",
+            str(folder / "main.py"), "--config", str(folder / "run.yaml"), "--input", str(folder / "in.jsonl"),
+            "--schema", str(folder / "people.json"), "--output", str(folder / "out"),
+        ]  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+        assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+        yield folder / "out"
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """The address of a cluster of two workers, with GPU 0 and GPU 1."""
-    processes = []
-    process, log = _start(
-        tmp_path, "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
-        "--webui-port", "0",
-    )  # fmt: skip
-    processes.append(process)
-    try:
-        address = _wait_for(log, r"spark://127\.0\.0\.1:\d+")
-        for number in range(2):
-            script = tmp_path / f"gpu{number}.sh"
-            script.write_text(f'#!/bin/sh\necho \'{{"name": "gpu", "addresses": ["{number}"]}}\'\n')
-            script.chmod(0o755)
-            options = f"-Dspark.worker.resource.gpu.amount=1 -Dspark.worker.resource.gpu.discoveryScript={script}"
-            process, log = _start(
-                tmp_path, f"worker{number}", "org.apache.spark.deploy.worker.Worker", address, "--host", "127.0.0.1",
-                "--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / f"work{number}"),
-                SPARK_WORKER_OPTS=options,
-            )  # fmt: skip
-            processes.append(process)
-            _wait_for(log, "Successfully registered with master")
-        yield address
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-            process.wait()
-
-
-def test_every_engine_has_a_gpu_of_its_own_and_serves_several_tasks(master: str, tmp_path: Path) -> None:
-    (tmp_path / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
-    lines = [json.dumps({"id": f"d{n}", "text": f"Ann{n} {n}"}) for n in range(400)]
-    (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    (tmp_path / "run.yaml").write_text("engine: {kind: scripted, script: 'tests.scripts:slow_people'}\n")
-    command = [
-        str(Path(sys.executable).with_name("spark-submit")), "--master", master, "--executor-memory", "512m",
-        "--conf", "spark.executor.resource.gpu.amount=1", "--conf", "spark.executor.cores=2",
-        "--conf", "spark.executor.instances=2", "--conf", "spark.driver.host=127.0.0.1",
-        str(ROOT / "jobs" / "extract.py"), "--config", str(tmp_path / "run.yaml"), "--input",
-        str(tmp_path / "in.jsonl"), "--schema", str(tmp_path / "people.json"), "--output", str(tmp_path / "out"),
-    ]  # fmt: skip
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["records"] == 400
-    tasks = [json.loads(path.read_text()) for path in (tmp_path / "out" / "_journal" / "progress").iterdir()]
+def test_every_engine_has_a_gpu_of_its_own_and_serves_several_tasks(output: Path) -> None:
+    tasks = [json.loads(path.read_text()) for path in (output / "_journal" / "progress").iterdir()]
     engines = {(task["engine_id"], task["device"]) for task in tasks}
     assert len(tasks) == 8
     assert sorted(device for _, device in engines) == ["gpu-0", "gpu-1"]  # one engine on each, reused by its tasks
+
+
+def test_executors_work_with_the_shipped_package_and_see_only_their_gpu(output: Path) -> None:
+    records = pq.read_table(output / "records.parquet").to_pylist()
+    assert len(records) == json.loads((output / "manifest.json").read_text())["records"] == 400
+    assert {row["record"]["name"] for row in records} == {"0 shipped", "1 shipped"}

@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run import DOCUMENTS_PER_FILE
+from tests.processes import command_of, cpu_s, descendants, resident_mb
 from tests.scripts import PEOPLE_SCHEMA
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -38,38 +40,44 @@ def _write_documents(path: Path) -> None:
             stream.write(f'{{"id": "d{number}", "text": "{text}"}}\n')
 
 
-def _tree_mb(root: int) -> dict[str, float]:
-    """Resident memory in MB of the driver's Python and of its JVM."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (folder / "status").read_text()
-            parent = int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0])
-            rss_mb = int((re.findall(r"^VmRSS:\s+(\d+)", status, re.MULTILINE) or ["0"])[0]) / 1024
-        except (OSError, IndexError):
-            continue
-        if int(folder.name) == root:
-            found["driver"] = rss_mb
-        elif parent == root and "Name:\tjava" in status:
-            found["jvm"] = rss_mb
-    return found
+@dataclass
+class Usage:
+    """Memory of the driver's two processes over time (seconds, Python MB, JVM MB), and CPU seconds by kind."""
+
+    memory_mb: list[tuple[float, float, float]] = field(default_factory=list)
+    cpu: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def sample(self, root: int, at_s: float) -> None:
+        jvm_mb = 0.0
+        for pid in (root, *descendants(root)):
+            command = command_of(pid)
+            kind = "driver" if pid == root else "jvm" if "java" in command.partition(" ")[0] else "workers"
+            jvm_mb += resident_mb(pid) if kind == "jvm" else 0.0
+            self.cpu[kind, pid] = max(self.cpu.get((kind, pid), 0.0), cpu_s(pid))
+        self.memory_mb.append((at_s, resident_mb(root), jvm_mb))
+
+    def cpu_s(self) -> dict[str, int]:
+        return {
+            kind: round(sum(seconds for (found, _), seconds in self.cpu.items() if found == kind))
+            for kind in ("driver", "jvm", "workers")
+        }
 
 
-def _run(folder: Path) -> tuple[float, list[tuple[float, dict[str, float]]]]:
-    """Seconds, and the memory every two seconds."""
+def _run(folder: Path) -> tuple[float, Usage]:
+    """Seconds, and what was used, looked at every second."""
     command = [
         sys.executable, str(ROOT / "jobs" / "extract.py"), "--config", str(folder / "run.yaml"), "--input",
         str(folder / "in.jsonl"), "--schema", str(folder / "people.json"), "--output", str(folder / "out"),
     ]  # fmt: skip
-    samples: list[tuple[float, dict[str, float]]] = []
+    usage = Usage()
     started = time.monotonic()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         stop = threading.Event()
 
         def sample() -> None:
-            while not stop.wait(2.0):
-                samples.append((time.monotonic() - started, _tree_mb(process.pid)))
+            while not stop.wait(1.0):
+                usage.sample(process.pid, time.monotonic() - started)
 
         thread = threading.Thread(target=sample)
         thread.start()
@@ -77,28 +85,33 @@ def _run(folder: Path) -> tuple[float, list[tuple[float, dict[str, float]]]]:
         stop.set()
         thread.join()
     assert code == 0, (folder / "log").read_text()
-    return time.monotonic() - started, samples
+    return time.monotonic() - started, usage
 
 
 def test_many_documents_need_few_files_and_little_memory(tmp_path: Path) -> None:
     _write_documents(tmp_path / "in.jsonl")
     (tmp_path / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
     engine = {"kind": "scripted", "script": "tests.scripts:people", "max_in_flight": 64}
-    (tmp_path / "run.yaml").write_text(json.dumps({"engine": engine}))
-    seconds, samples = _run(tmp_path)
+    speed = {"tokens_per_s": 20_000}  # of this engine, so that a task is long beside what it takes to start one
+    (tmp_path / "run.yaml").write_text(json.dumps({"engine": engine, "partition": speed}))
+    seconds, usage = _run(tmp_path)
     out = tmp_path / "out"
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["records"] == manifest["documents"] == NUM_DOCUMENTS
     journal = sorted((out / "_journal" / "outcomes").iterdir())
-    assert len(journal) <= 4 * seconds + 4
-    assert len(list((out / "records.parquet").iterdir())) == -(-NUM_DOCUMENTS // DOCUMENTS_PER_FILE)
-    driver = [memory["driver"] for _, memory in samples if "driver" in memory]
-    assert max(driver) < 400, "the driver's Python must hold no documents"
+    num_tasks = len(list((out / "_journal" / "progress").iterdir()))
+    assert len(journal) <= num_tasks + 4 * seconds
+    num_parts = len(list((out / "records.parquet").iterdir()))
+    assert num_parts == -(-NUM_DOCUMENTS // DOCUMENTS_PER_FILE)
+    driver_mb = [driver for _, driver, _ in usage.memory_mb]
+    assert max(driver_mb) < 400, "the driver's Python must hold no documents"
     rate = NUM_DOCUMENTS / manifest["timings_s"]["total"]
-    print(f"\n{NUM_DOCUMENTS} documents, {seconds:.0f} s, {rate:.0f} documents/s, stages {manifest['timings_s']}")
+    print(f"\n{NUM_DOCUMENTS} documents in {seconds:.0f} s, {rate:.0f} documents/s, stages {_stages(manifest)}")
+    print(f"CPU seconds {usage.cpu_s()}, {len(journal)} journal files of {num_tasks} tasks, {num_parts} parts")
+    step = max(1, len(usage.memory_mb) // 20)
     print(
-        "memory in MB at s:",
-        ", ".join(f"{at:.0f}: {m.get('driver', 0):.0f}+{m.get('jvm', 0):.0f}" for at, m in samples),
+        "driver's Python + JVM in MB at s:",
+        ", ".join(f"{t:.0f}: {d:.0f}+{j:.0f}" for t, d, j in usage.memory_mb[::step]),
     )
 
     for file in journal[::2]:
@@ -109,4 +122,9 @@ def test_many_documents_need_few_files_and_little_memory(tmp_path: Path) -> None
     assert manifest["records"] == NUM_DOCUMENTS
     assert manifest["resumed_documents"] == NUM_DOCUMENTS - left
     planning_s = manifest["timings_s"]["plan"] + manifest["timings_s"]["compare"]
-    print(f"resumed with {left} left: planning {planning_s:.0f} s of {seconds:.0f} s, {manifest['timings_s']}")
+    print(f"resumed with {left} left: planning {planning_s:.0f} s of {seconds:.0f} s, stages {_stages(manifest)}")
+    assert planning_s < 60
+
+
+def _stages(manifest: dict[str, Any]) -> dict[str, float]:
+    return {name: round(seconds, 1) for name, seconds in manifest["timings_s"].items()}
