@@ -34,14 +34,14 @@ class Served:
 
 
 def serve_arguments(model: str) -> list[str]:
-    return ["--model", model, "--served-model-name", MODEL, "--host", "127.0.0.1", *CPU]
+    return [model, "--served-model-name", MODEL, "--host", "127.0.0.1", *CPU]
 
 
 @contextmanager
 def vllm_server(arguments: Sequence[str], log_file: Path, *, port: int | None = None) -> Iterator[Served]:
-    """Start a server with these arguments (a port is added unless it is among them) and wait until it answers."""
+    """``vllm serve`` with these arguments (a port is added unless one is given) until it answers, for the block."""
     chosen = port or free_port()
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments]
+    command = [sys.executable, str(Path(__file__).with_name("vllm_command.py")), "serve", *arguments]
     command += [] if port else ["--port", str(chosen)]
     environment = os.environ | {
         "VLLM_CPU_OMP_THREADS_BIND": f"0-{(os.cpu_count() or 1) - 1}",
