@@ -1,4 +1,10 @@
-"""Folds the journal's many small files into few large ones, one outcome per key."""
+"""Folds the journal's many small files into few large ones, one outcome per key.
+
+On paper, one billion outcomes of 300 bytes (compressed) are 300 GB: 1,200 files of 256 MB, out of 100,000 that a run on
+1,000 GPUs leaves with the settings that :mod:`pipeline.journal` names for it. The shuffle takes the cluster's CPUs
+minutes; what the driver does alone is to list the files (100 requests of 1,000 names) and to delete them, 16 at a time,
+which at 20 ms each is two minutes.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +45,8 @@ def compact(spark: SparkSession, journal: Storage, *, max_files: int = MAX_FILES
     columns = [field.name for field in outcomes.schema.fields]
     journal.delete(_FOLDER)
     best.select(*columns).repartition(num_new, "key").write.parquet(journal.uri(_FOLDER))
-    for file in journal.files(_FOLDER):
-        journal.move(file.path, f"{OUTCOMES}/compact-{file.name}")
-    for file in files:
-        journal.delete(file.path)
+    journal.move_all((file.path, f"{OUTCOMES}/compact-{file.name}") for file in journal.files(_FOLDER))
+    journal.delete_all(file.path for file in files)
     journal.delete(_FOLDER)
     logger.info("compacted %d journal files into %d", len(files), num_new)
     return True

@@ -12,7 +12,11 @@ from pipeline.errors import EngineError, OutputError, PipelineError
 _RAISED = re.compile(r"^pipeline\.errors\.(\w+): (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+) in stage")
 _DISK = re.compile(r"(No space left on device|Read-only file system|Disk quota exceeded)")
-_DIED = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|EOFException|Python worker.*crashed")
+_DIED = re.compile(
+    r"Python worker exited unexpectedly|ExecutorLostFailure|EOFException|Python worker.*crashed"
+    r"|SocketException|Broken pipe|Connection reset|ClosedChannelException"
+)
+"""The last ones are of workers that died idle, before a task was sent to them."""
 
 
 def fault_of(error: Exception) -> PipelineError | None:

@@ -7,6 +7,11 @@ last and alone; one that ends its worker when it ran alone, after an earlier fai
 Only failures that a living driver saw are counted: a killed driver says nothing about documents. With speculative
 execution two attempts of one task live at the same time, so attempts do not judge each other's markers then; the
 driver still does when a job has failed.
+
+On paper, 1,000 GPUs at 100 documents/s write and delete 3,000 markers a second (32 texts each), which HDFS takes and
+one prefix of an object store just about does not: put ``--output`` of such a run on a file system, or lower the rate
+with :data:`pipeline.udf.extract.GROUP_SIZE`. Larger groups mean more suspects, each of which runs alone once after a
+failure, so a group is no larger than what an engine has in flight.
 """
 
 from __future__ import annotations

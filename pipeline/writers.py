@@ -1,4 +1,9 @@
-"""Output files: written by tasks into a staging folder, moved into place by the driver when all of them are there."""
+"""Output files: written by tasks into a staging folder, moved into place by the driver when all of them are there.
+
+On paper, one billion documents are 20,000 files in each of three datasets (:data:`pipeline.run.DOCUMENTS_PER_FILE`).
+The driver holds a name and a count of each, a few MB, and moves them 16 at a time: seconds where a move is a rename
+(local, HDFS); where it is a copy (S3), at 100 ms each, six minutes.
+"""
 
 from __future__ import annotations
 
@@ -181,9 +186,9 @@ def commit(
     for dataset in datasets:
         storage.make_folder(dataset)
         mine = sorted((part for part in parts if part.dataset == dataset), key=lambda part: part.staged)
-        for number, part in enumerate(sorted(mine, key=lambda part: _partition_of(part.staged))):
-            suffix = part.staged.rpartition(".")[2]
-            storage.move(part.staged, f"{dataset}/part-{number:05d}.{suffix}")
+        mine.sort(key=lambda part: _partition_of(part.staged))
+        names = (f"{dataset}/part-{number:05d}.{part.staged.rpartition('.')[2]}" for number, part in enumerate(mine))
+        storage.move_all(zip((part.staged for part in mine), names, strict=True))
     if report is not None:
         storage.write(REPORT, report.encode("utf-8", "backslashreplace"))
     storage.write(MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n").encode())

@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 RESULT_COLUMNS = "partition int, counts binary"
 RESULT_SCHEMA = pa.schema([("partition", pa.int32()), ("counts", pa.binary())])
-_GROUP_SIZE = 32
+GROUP_SIZE = 32
+"""Texts of one marker (:mod:`pipeline.markers`)."""
 _PROGRESS_INTERVAL_S = 1.0
 
 
@@ -132,7 +133,7 @@ class _Work:
             suspicion = self._suspects.get(chunk.key)
             if suspicion is None:
                 group.append(chunk)
-                if len(group) == _GROUP_SIZE:
+                if len(group) == GROUP_SIZE:
                     self._marker.start([c.key for c in group])
                     yield from group
                     group = []
