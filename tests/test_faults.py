@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -111,7 +112,10 @@ def test_a_stopped_run_says_what_is_kept_and_goes_on_from_there(
     while not list(trial.journal.glob("outcomes/*.parquet")) and process.poll() is None:
         time.sleep(0.02)
     workers = python_workers(process.pid)
-    process.send_signal(number)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     told = re.findall(r"stopped: (\d+) texts are done and kept; run the same command again to go on", said)

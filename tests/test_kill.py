@@ -85,10 +85,10 @@ def test_a_killed_worker_loses_no_document(spark: SparkSession, trial: Trial, un
         run(load_config(trial.settings), spark=spark)
     except EngineError:  # killed outside the engine's work: the same command again goes on
         assert not (trial.output / "manifest.json").exists()
+        run(load_config(trial.settings), spark=spark)
     finally:
         stop.set()
         killer.join()
-    run(load_config(trial.settings), spark=spark)
     lost = trial.check(undisturbed, num_workers_lost=2)  # Spark ends the other worker of a failed local job too
     print(f"worker trial {seed}: {len(killed)} killed, {lost} requests in vain")
 
@@ -107,10 +107,10 @@ def test_a_killed_driver_leaves_a_journal_that_the_next_run_finishes(
         while rng.random() < 0.75 and not list(trial.journal.glob("progress/*")) and process.poll() is None:
             time.sleep(0.02)
         time.sleep(rng.uniform(0.0, 1.5))
-        assert process.poll() is None, (trial.folder / "log").read_text()
         workers = python_workers(process.pid)
-        os.killpg(process.pid, signal.SIGKILL)  # the driver and its JVM
-        process.wait()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the driver and its JVM
+        assert process.wait() in (0, -signal.SIGKILL), (trial.folder / "log").read_text()
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         time.sleep(0.02)  # workers notice that their JVM is gone
     finished = (trial.output / "manifest.json").exists()
@@ -134,7 +134,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR",
         "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.2",
-        "spark.speculation.multiplier": "1.2", "spark.speculation.efficiency.enabled": "false",
+        "spark.speculation.minTaskRuntime": "2s", "spark.speculation.efficiency.enabled": "false",
     }  # fmt: skip
     command = [sys.executable, "-m", "tests.run_loop", cluster.master]
     command += [f"{name}={value}" for name, value in settings.items()]
@@ -192,7 +192,8 @@ def test_two_attempts_of_one_task_give_one_record_each(
             return
         pid = next(pid for worker in cluster.workers for pid in _engine_workers(worker, trial))
         os.kill(pid, signal.SIGSTOP)
-        stop.wait(15)
+        while not stop.wait(0.05) and not _num_second_attempts(trial):
+            pass
         os.kill(pid, signal.SIGCONT)
 
     trial.reset()
@@ -202,10 +203,14 @@ def test_two_attempts_of_one_task_give_one_record_each(
     stop.set()
     freezer.join()
     assert answer == "done"
-    attempts = [path.name.rpartition("-t")[0] for path in trial.journal.glob("progress/*.json")]
-    assert len(attempts) > len(set(attempts)), "no second attempt was started"
-    lost = trial.check(undisturbed, num_workers_lost=8)
-    print(f"speculation: {len(attempts)} attempts at {len(set(attempts))} tasks, {lost} requests twice")
+    assert _num_second_attempts(trial) > 0
+    lost = trial.check(undisturbed, num_workers_lost=2)  # no more than the stopped task's texts
+    print(f"speculation: {_num_second_attempts(trial)} second attempts, {lost} requests twice")
+
+
+def _num_second_attempts(trial: Trial) -> int:
+    tasks = [path.name.rpartition("-t")[0] for path in trial.journal.glob("progress/*.json")]
+    return len(tasks) - len(set(tasks))
 
 
 def _engine_workers(worker: int, trial: Trial) -> list[int]:
