@@ -42,19 +42,21 @@ def make_session(*, app_name: str = "extract") -> SparkSession:
 
     verbose = logger.isEnabledFor(logging.INFO)
     builder = SparkSession.builder.appName(app_name)
+    is_new = SparkSession.getActiveSession() is None
+    for name, value in _jvm_settings().items() if is_new else ():
+        builder = builder.config(name, value)
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN" if verbose else "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": str(32 << 20),  # so much a task needs no sort
         "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
         "spark.sql.shuffle.partitions": "32",
     }.items():
         if not _is_set(name):
             builder = builder.config(name, value)
-    if verbose or _is_submitted() or SparkSession.getActiveSession() is not None:
+    if verbose or _is_submitted() or not is_new:
         return with_package(builder.getOrCreate())
     with _stderr_to(log_file()):
         try:
@@ -63,6 +65,20 @@ def make_session(*, app_name: str = "extract") -> SparkSession:
             said = log_file().read_text(errors="replace").strip().splitlines()
             reason = said[0] if said else str(error).strip().splitlines()[0]
             raise ConfigError(f"Spark does not start: {reason}", hint="Spark needs Java 17 or newer") from None
+
+
+def _jvm_settings() -> dict[str, str]:
+    """Memory and collector of a JVM that this program starts; none where somebody has configured Spark.
+
+    Spark's own 1 GB makes sorts of a million documents spill to disk, again and again.
+    """
+    if _is_submitted() or "SPARK_CONF_DIR" in os.environ or "SPARK_HOME" in os.environ:
+        return {}
+    total_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return {
+        "spark.driver.memory": f"{min(4, max(1, total_gb // 6))}g",
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    }
 
 
 def log_file() -> Path:
