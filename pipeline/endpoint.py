@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 MAX_FAILURES = 7
-"""Failures of the server or the way to it, in a row for one request, before it counts as dead: about a minute."""
+"""Failures of the server or the way to it, in a row for one request, before the server is judged: about a minute."""
 
 _CHECK_TIMEOUT_S = 60.0
 _MAX_DETAIL_CHARS = 300

@@ -6,9 +6,9 @@ requests and takes completions.
 
 What goes wrong: 429 and 503 (busy) are waited out, as long as the extraction loop's stall limit allows; a broken
 connection, a time-out, another 5xx or an answer that is not understood is tried again up to
-:data:`pipeline.endpoint.MAX_FAILURES` times and then counts as a dead engine; a request that the server refuses (400,
-413, 422) ends with finish reason ``error``; everything else (401, 403, 404, ...) would refuse all requests and ends
-the engine at once.
+:data:`pipeline.endpoint.MAX_FAILURES` times. Then a server that answers a trivial request is well and this request is
+not: it ends with finish reason ``error``, as does one that the server refuses (400, 413, 422); any other server counts
+as a dead engine. Everything else (401, 403, 404, ...) would refuse all requests and ends the engine at once.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 MAX_IN_FLIGHT = 16
 """Requests of one task at the server at the same time, unless set."""
 
+_TIMEOUT_WEIGHT = 3  # a time-out counts as so many failures: three of them are enough
 _STEP_S = 0.5
 _CLOSE_S = 5.0
 _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length", "repetition": "length"}
@@ -158,10 +159,12 @@ class RemoteEngine:
         while True:
             await self._wait_for_turn()
             self._counters["remote_requests"] += 1
+            weight = 1
             try:
                 response = await self._client.post("completions", json=body)
             except httpx2.HTTPError as error:
-                fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                fault = f"{type(error).__name__}: {error}".rstrip(": ")
+                weight = _TIMEOUT_WEIGHT if isinstance(error, httpx2.ReadTimeout) else 1
             else:
                 detail = error_detail(response.content)
                 kind = kind_of(response.status_code)
@@ -171,7 +174,7 @@ class RemoteEngine:
                         return completion
                     fault = "its answer is not understood"
                 elif kind == "refused":
-                    return Completion(request.request_id, "", "error", len(request.prompt_token_ids), 0, detail=detail)
+                    return _refusal(request, detail)
                 elif kind == "fatal":
                     raise EngineError(self._endpoint.describe(response.status_code, detail))
                 elif kind == "busy":
@@ -180,15 +183,28 @@ class RemoteEngine:
                     continue
                 else:
                     fault = f"it answered {response.status_code}: {detail}".rstrip(": ")
-            num_failures += 1
+            num_failures += weight
             self._counters["remote_failures"] += 1
             if num_failures >= MAX_FAILURES:
+                if await self._is_well():
+                    return _refusal(request, f"the server fails on this request, again and again: {fault}")
                 raise EngineError(
-                    f"{self._endpoint.base_url} failed {num_failures} times in a row: {fault}",
-                    hint="is the server running, and long enough for one answer: engine.request_timeout_s",
+                    f"{self._endpoint.base_url} failed again and again: {fault}",
+                    hint="is the server running, and engine.request_timeout_s long enough for one answer?",
                 )
             logger.debug("%s: %s; trying again", self._endpoint.base_url, fault)
             await asyncio.sleep(self._backoff.wait_s(num_failures))
+
+    async def _is_well(self) -> bool:
+        """Whether the server generates anything at all."""
+        import httpx2
+
+        trivial = Request("", self._tokenizer.encode("a"), 1, "", (0, 0))
+        try:
+            response = await self._client.post("completions", json=self._body(trivial))
+        except httpx2.HTTPError:
+            return False
+        return kind_of(response.status_code) == "done" and self._completion(trivial, response) is not None
 
     async def _wait_for_turn(self) -> None:
         """No request leaves while the server has asked this task to wait; the first ones after are spread a little."""
@@ -257,3 +273,7 @@ class RemoteEngine:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             logger.debug("answer not understood: %s", type(error).__name__)
             return None
+
+
+def _refusal(request: Request, detail: str) -> Completion:
+    return Completion(request.request_id, "", "error", len(request.prompt_token_ids), 0, detail=detail)

@@ -83,7 +83,8 @@ def extract_pending(
                     raise
                 raise fault from None
             _wait_for_tasks(spark)
-            _judge(journal, round_id, failed_partition(error))
+            if stage.config.engine.kind != "openai":  # a server's outage says nothing about documents
+                _judge(journal, round_id, failed_partition(error))
             pending = count_pending(_left(plan, stage, journal, again))
             num_before, num_good = num_good, _count_good(read_outcomes(spark, journal))
             fruitless = fruitless + 1 if num_good == (num_before or 0) else 0
@@ -118,7 +119,7 @@ def _run_round(
         journal_root=journal.root,
         round_id=round_id,
         suspects=load_suspects(journal),
-        judge_attempts=not speculative,
+        judge_attempts=not speculative and stage.config.engine.kind != "openai",
     )
     with engine_pool(spark, key_variable=stage.config.engine.api_key_env):
         profile = engine_profile(spark, stage.config)

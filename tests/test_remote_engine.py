@@ -148,9 +148,20 @@ def test_a_fault_is_tried_again_and_ends_the_engine_when_it_stays(fault: Answer)
     with serving(script_of(fault, fault, completion("x"))) as (engine, _):
         assert finish(engine, request())["r1"].finish_reason == "stop"
         assert engine.counters()["remote_failures"] == 2.0
-    with serving(script_of(fault)) as (engine, server), pytest.raises(EngineError, match="failed 7 times"):
+    with serving(script_of(fault)) as (engine, server), pytest.raises(EngineError, match="failed again and again"):
         finish(engine, request())
-    assert len(server.bodies) == 7
+    assert len(server.bodies) == 7 + 1  # the last asks whether the server is well
+
+
+@pytest.mark.parametrize("fault", [error(500, "kernel"), Answer(drop=True)], ids=["500", "dropped"])
+def test_a_request_that_only_fails_itself_is_one_row_s_fate(fault: Answer) -> None:
+    def script(body: dict[str, Any], number: int) -> Answer:
+        return fault if body["max_tokens"] == 2 else completion("x")
+
+    with serving(script) as (engine, _):
+        done = finish(engine, request("bad", max_tokens=2), request("good"))
+    assert (done["bad"].finish_reason, done["good"].finish_reason) == ("error", "stop")
+    assert "fails on this request" in done["bad"].detail
 
 
 def test_a_server_that_does_not_answer_in_time_is_given_up() -> None:
@@ -172,7 +183,7 @@ def test_nobody_at_the_address_ends_the_engine() -> None:
         max_model_len=512,
         backoff=QUICK,
     )
-    with pytest.raises(EngineError, match=r"failed 7 times in a row: ConnectError"):
+    with pytest.raises(EngineError, match="failed again and again: ConnectError"):
         finish(engine, request())
     engine.close()
 
