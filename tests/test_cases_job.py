@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_a_document_beyond_the_context_is_split_or_rejected_and_the_job_ends_wit
 @about("053")
 def test_a_long_document_is_split_its_fields_merged_and_the_result_says_so(case_id: str, job: Job) -> None:
     case = given(case_id)
-    lines = [f"k{n % case['fields']}=word{n:05d} and some more words of the contract" for n in range(2600)]
+    lines = [f"k{n % case['fields']}=word{n:05d} and some more words of the contract" for n in range(5000)]
     text = "\n".join(lines)[: case["document_chars"]]
     lists = {"type": "array", "items": {"type": "string"}}
     schema = {"type": "object", "properties": {f"f{n}": lists for n in range(case["fields"])}}
@@ -53,7 +54,7 @@ def test_a_long_document_is_split_its_fields_merged_and_the_result_says_so(case_
     manifest = job.run([text], schema=schema, script="case_scripts:numbered_fields")
     record = job.records()["d0"]
     words = sorted(word for field in record.values() for word in field)
-    assert words == sorted({f"word{n:05d}" for n in range(2600) if f"word{n:05d} " in text})
+    assert words == sorted(set(re.findall(r"k\d+=(\w+)", text)))
     assert len(json.dumps(record)) > case["output_chars"]
     assert job.metas()["d0"]["num_chunks"] > 5
     assert manifest["chunks"] == job.metas()["d0"]["num_chunks"]
@@ -78,7 +79,7 @@ def test_a_dead_engine_is_replaced_and_only_its_unfinished_rows_are_done_again(c
     )  # fmt: skip
     assert (job.folder / "requests.died").exists()
     assert (manifest["records"], manifest["rejects"]) == (200, 0)
-    assert counter.stat().st_size <= 200 + 2 * 4  # what was in flight twice, nothing else
+    assert counter.stat().st_size <= 220  # what was in flight, and what the other core did until it was stopped
     assert manifest["engine"]["loads"] >= 1
 
 
@@ -157,12 +158,13 @@ def test_large_rows_do_not_travel_in_one_batch(case_id: str, spark: SparkSession
     """Of a table too, whose batches Spark makes: a session of ours bounds them in bytes."""
     size = given(case_id)["bytes_per_row"]
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
-    rows = spark.range(600).selectExpr("id", f"repeat('x', {size}) as text").repartition(1)
+    rows = spark.range(0, 400, 1, 1).selectExpr("id", f"repeat('x', {size}) as text")
     try:
-        largest = max(row["bytes"] for row in _batch_sizes(rows))
+        sizes = [row["bytes"] for row in _batch_sizes(rows)]
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxBytesPerBatch")
-    assert largest <= BATCH_BYTES + 2 * size
+    assert len(sizes) > 1
+    assert max(sizes) <= BATCH_BYTES + 2 * size
 
 
 def _batch_sizes(frame: DataFrame) -> list[Any]:
