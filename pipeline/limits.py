@@ -21,9 +21,9 @@ def with_list_limit(json_schema: Mapping[str, Any], max_items: int | None) -> Ma
     def change(node: dict[str, Any]) -> dict[str, Any]:
         kinds = node.get("type")
         is_list = kinds == "array" or (isinstance(kinds, list) and "array" in kinds) or "items" in node
-        if not is_list or "maxItems" in node:
-            return node
-        return {**node, "maxItems": max(max_items, node.get("minItems", 0))}
+        if not is_list or "maxItems" in node or node.get("items") is False:
+            return node  # a tuple ends by itself
+        return {**node, "maxItems": max(max_items + len(node.get("prefixItems") or []), node.get("minItems", 0))}
 
     limited = map_schemas(json_schema, change)
     assert isinstance(limited, dict)

@@ -29,7 +29,7 @@ def build_shapes(
 ) -> tuple[list[Shape], int, set[str]]:
     """(table, index of the root, places whose combinators were too large). Raises SchemaError where nothing fits.
 
-    ``max_list_items`` ends a list that declares no ``maxItems`` one item later, so that one that wants to go on is seen.
+    ``max_list_items`` ends a list without ``maxItems`` one item later, so that one that wants to go on is seen.
     """
     builder = _Builder(json_schema, max_list_items)
     root = builder.of(json_schema)
@@ -39,7 +39,7 @@ def build_shapes(
 
 class _Builder:
     def __init__(self, root: Mapping[str, Any], max_list_items: int | None) -> None:
-        self._open_most = None if max_list_items is None else max_list_items + 1
+        self._max_list_items = max_list_items
         self.expander = Expander(root)
         self.table: list[Shape] = []
         self._known: dict[str, int] = {}
@@ -92,8 +92,8 @@ class _Builder:
         rest = node.get("items", True)
         fewest = int(node.get("minItems", 0))
         most = node.get("maxItems")
-        if most is None and self._open_most is not None:
-            most = max(self._open_most, fewest + 1)
+        if most is None and self._max_list_items is not None and rest is not False:
+            most = max(self._max_list_items + len(prefix), fewest) + 1
         return Items(prefix, self.of(rest), min(fewest, MAX_COUNTED_ITEMS), None if most is None else int(most))
 
     def _members(self, node: Node) -> Shape:

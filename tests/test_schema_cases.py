@@ -157,6 +157,9 @@ def test_an_open_ended_list_is_warned_of_and_can_be_given_an_end(case_id: str) -
         raw = render(schema, {"name": "Ann", "tags": ["x"] * num_items})
         assert accepts(grammar, raw) is is_reachable
         assert isinstance(validator.validate(raw), Valid) is is_valid
+    pair = load_schema({"type": "object", "properties": {"p": {"prefixItems": [{}, {}], "items": False}}})
+    assert isinstance(Validator(pair, max_list_items=1).validate('{"p": [1, 2]}'), Valid)
+    assert accepts(build_grammar(pair, max_list_items=1).text, '{"p": [1, 2]}')
 
 
 @about("067")
