@@ -5,7 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from jobs.lint_schema import main
+from jobs.lint_schema import as_text, main
+from pipeline.compiling import CompileReport
+from pipeline.field_rules import field_rules
+from pipeline.lint import _mask_traps, lint
+from pipeline.schema import load_schema
 from tests.conftest import ROOT
 
 
@@ -52,7 +56,29 @@ def test_help_shows_examples() -> None:
 def test_compiling_and_masks_are_measured() -> None:
     code, text = _run("id BIGINT NOT NULL, name VARCHAR(10)", "--json")
     assert code == 0
-    measured = json.loads(text)["compiled"]
-    assert measured["compile_ms"] > 0
-    assert measured["mask_mean_us"] > 0
-    assert measured["num_tokens"] >= 400
+    facts = json.loads(text)
+    for measured in (facts["compiled"], facts["compiled_large"]):
+        assert measured["compile_ms"] > 0
+        assert measured["mask_mean_us"] > 0
+        assert measured["num_tokens"] >= 400
+    assert facts["compiled_large"]["vocab_size"] > 100_000
+    table = as_text(lint(load_schema("id BIGINT NOT NULL, name VARCHAR(10)")))
+    assert "150001 tokens" in table
+    assert "µs" in table
+
+
+def test_slow_masks_are_blamed_on_lengths_that_the_grammar_counts() -> None:
+    fields = tuple(field_rules(load_schema("id BIGINT NOT NULL, name VARCHAR(60)").json_schema))
+    quick, slow = (CompileReport(1.0, 1.0, 150_001, mask_mean_us=us, num_tokens=400) for us in (20.0, 900.0))
+    assert _mask_traps(fields, [quick, quick]) == []
+    (trap,) = _mask_traps(fields, [quick, slow])
+    assert trap.kind == "slow masks"
+    assert "900 µs" in trap.message
+    assert "maxLength of name is counted" in trap.message
+
+
+def test_what_the_grammar_cannot_write_is_said() -> None:
+    text = _run("id BIGINT NOT NULL, at TIMESTAMP", "--no-compile")[1]
+    assert "integers: within int64" in text
+    assert "date-time: with capital T and Z" in text
+    assert "cannot write" not in _run("name STRING", "--no-compile")[1]
