@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -50,8 +51,9 @@ class Measurement:
 class Measurements:
     """All measurements of a run, and each variant's output texts by requests in flight.
 
-    ``traces`` and ``request_sizes`` (prompt tokens read, output tokens) are those of one more pass that verified every
-    draft in full; a trace is a request id, the survival probabilities, and how many tokens were accepted.
+    ``traces`` and ``request_sizes`` (prompt tokens read, output tokens, prompt tokens cached) are those of one more
+    pass that verified every draft in full; a trace is a request id, the survival probabilities, and how many tokens
+    were accepted. ``steps`` are those of the DSpark engine, drafting or not: parts (see ``Load``), milliseconds.
     """
 
     workload: Workload
@@ -59,7 +61,8 @@ class Measurements:
     texts: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     cost_table: list[tuple[int, float]] = field(default_factory=list)
     traces: list[tuple[str, list[float], int]] = field(default_factory=list)
-    request_sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    request_sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    steps: list[tuple[list[tuple[int, int, bool]], float]] = field(default_factory=list)
 
     def total(self, variant: str, in_flight: int, name: str) -> float:
         """Sum of one column (``elapsed_s``, ``num_output_tokens``, …) over the slices; 0.0 where not measured."""
@@ -73,11 +76,16 @@ class Measurements:
 
 
 class DecodeBenchmark:
-    """Holds one engine per kind of speculation, all in this process and never at work at the same time."""
+    """Holds one engine per kind of speculation, all in this process and never at work at the same time.
+
+    On the CPU their caches are kept small: with two gigabytes each, the engine loaded last was up to half slower than
+    the first (seen on a machine of 24 GB), whichever variant it was.
+    """
 
     def __init__(
         self, model: str, *, engine: EngineConfig, decoding: DecodingConfig, variants: Sequence[Variant] = VARIANTS
     ) -> None:
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
         self._variants = tuple(variants)
         self._ids = itertools.count()
         kinds: dict[str, tuple[DSparkConfig, dict[str, Any]]] = {
@@ -104,13 +112,16 @@ class DecodeBenchmark:
         found = Measurements(workload)
         for variant in self._variants:  # first use of an engine pays for compiled kernels and the grammar
             self._pass(variant, self._requests(workload, range(min(2, len(workload.prompts))), max_tokens), 2)
+        coordinator = self._coordinator
+        if coordinator is not None:
+            coordinator.trace_step = lambda parts, step_ms: found.steps.append((list(parts), round(step_ms, 3)))
         for number in in_flight:
             self._reset()
             self._measure(found, workload, number, max_tokens)
             self._measure_bound(found, workload, number)
             say(_progress(found, number, self._variants))
-        coordinator = self._coordinator
         if coordinator is not None:
+            coordinator.trace_step = None
             found.cost_table = coordinator.costs.points()
         return found
 
@@ -128,7 +139,8 @@ class DecodeBenchmark:
             workload = found.workload
             done = self._pass("dspark", self._requests(workload, range(len(workload.prompts)), max_tokens), 4)
             found.request_sizes = {
-                c.request_id: (c.prompt_tokens - c.num_cached_tokens, c.output_tokens) for c in done.completions
+                c.request_id: (c.prompt_tokens - c.num_cached_tokens, c.output_tokens, c.num_cached_tokens)
+                for c in done.completions
             }
         finally:
             coordinator.verify_all, coordinator.trace = False, None

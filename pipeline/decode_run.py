@@ -95,6 +95,7 @@ def _traces(found: Measurements, figures: Mapping[str, Any]) -> dict[str, Any]:
         "requests": found.request_sizes,
         "drafts": drafts,
         "cost_table_ms": figures["cost_table_ms"],
+        "steps": found.steps,
         "measured_s": {
             variant: {
                 level: found.total(variant, int(level), "elapsed_s")

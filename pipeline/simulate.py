@@ -5,8 +5,9 @@ Assumptions, repeated in every output:
 - the drafts' survival estimates and what the model accepted are those of the recorded run, whatever the machine;
 - of an admitted prefix, min(prefix, accepted) tokens survive and the model adds one; what was accepted beyond the
   prefix is drafted again in the next step;
-- a step's time depends on its number of tokens alone; a prompt is read in one step (with chunks of at most
-  ``max_step_tokens``) shared with decoding requests;
+- a prompt is read in one step (with chunks of at most ``max_step_tokens``) shared with decoding requests;
+- for the machine of the recorded run: a step's time is a sum of costs per token, sampled token and context, fitted to
+  the run's own steps; drafts are admitted by the run's cost table;
 - for other machines: the larger of reading all weights and computing all tokens, plus a fixed time per step;
   attention over the context and the cache's memory are left out.
 """
@@ -21,17 +22,22 @@ import numpy as np
 
 from pipeline.dspark.budget import Budget
 from pipeline.dspark.costs import CostTable
+from pipeline.step_model import Load, StepModel
 
 ASSUMPTIONS = tuple(line.strip() for line in (__doc__ or "").split("Assumptions", 1)[1].split("- ")[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTrace:
-    """One request: prompt tokens to read, and its drafts in order as (survival probabilities, accepted)."""
+    """One request: prompt tokens to read, and its drafts in order as (survival probabilities, accepted).
+
+    ``num_cached_tokens`` of the prompt were in the prefix cache: not read, but attended to.
+    """
 
     num_prompt_tokens: int
     num_output_tokens: int
     drafts: tuple[tuple[tuple[float, ...], int], ...]
+    num_cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class _Running:
 
     def __init__(self, trace: RequestTrace) -> None:
         self.prompt_left = trace.num_prompt_tokens
+        self.context = trace.num_cached_tokens
         self.tokens_left = trace.num_output_tokens
         self._drafts = deque(trace.drafts)
 
@@ -118,8 +125,12 @@ def simulate(
     drafting: bool = True,
     max_token_budget: int = 8192,
     max_step_tokens: int = 8192,
+    model: StepModel | None = None,
 ) -> Simulated:
-    """Decode all ``traces`` with continuous batching; ``drafting`` False decodes one token per step and request."""
+    """Decode all ``traces`` with continuous batching; ``drafting`` False decodes one token per step and request.
+
+    ``costs`` decides what is admitted and, without a ``model``, how long a step takes.
+    """
     budget = Budget(costs, max_token_budget=max_token_budget)
     waiting = deque(traces)
     running: list[_Running] = []
@@ -131,10 +142,13 @@ def simulate(
         decoding = [request for request in running if request.prompt_left == 0]
         room = max_step_tokens - len(decoding)
         num_prefill = 0
+        parts: list[tuple[int, int, bool]] = []
         for request in running:
             if request.prompt_left and room > num_prefill:
                 read = min(request.prompt_left, room - num_prefill)
+                parts.append((read, request.context, False))
                 request.prompt_left -= read
+                request.context += read
                 num_prefill += read
                 if request.prompt_left == 0:
                     request.tokens_left -= 1
@@ -143,10 +157,12 @@ def simulate(
         if drafting and decoding:
             admitted = budget.admit([r.draft()[0] for r in decoding], num_prefill=num_prefill).num_tokens
         num_tokens = num_prefill + len(decoding) + sum(admitted)
-        elapsed_ms += float(costs.step_ms([num_tokens])[0])
+        parts += [(1 + count, request.context, True) for request, count in zip(decoding, admitted, strict=True)]
+        elapsed_ms += float(costs.step_ms([num_tokens])[0]) if model is None else model.step_ms(Load.of(parts))
         num_steps += 1
         for request, count in zip(decoding, admitted, strict=True):
             emitted = request.advance(count) if drafting else request.advance_plainly()
+            request.context += emitted
             num_output += emitted
             num_decode_tokens += emitted
             num_decode_steps += 1

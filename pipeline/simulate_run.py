@@ -11,6 +11,7 @@ from pipeline.charts import line_chart
 from pipeline.dspark.costs import CostTable
 from pipeline.errors import InputError
 from pipeline.simulate import ASSUMPTIONS, H200_MODELS, RequestTrace, simulate
+from pipeline.step_model import Load, StepModel
 
 _NUM_REQUESTS = 512
 """Predictions decode at least so many requests (the recorded ones again and again), to keep 256 in flight busy."""
@@ -23,13 +24,14 @@ def run_simulate(traces: Path, *, in_flight: Sequence[int], charts: Path | None 
         requests = load_traces(recorded)
         table = CostTable([(int(size), float(time)) for size, time in recorded["cost_table_ms"].items()])
         measured = recorded["measured_s"]
+        model = StepModel.fit([(Load.of(parts), step_ms) for parts, step_ms in recorded["steps"]])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{traces} holds no recorded drafts: {error}", hint="decode --traces FILE") from None
     reproduced = []
     for variant, drafting in (("off", False), ("dspark", True)):
         for level, seconds in measured.get(variant, {}).items():
             if seconds:
-                simulated = simulate(requests, table, in_flight=int(level), drafting=drafting)
+                simulated = simulate(requests, table, in_flight=int(level), drafting=drafting, model=model)
                 reproduced.append(
                     {
                         "variant": variant,
@@ -59,8 +61,9 @@ def load_traces(recorded: Mapping[str, Any]) -> list[RequestTrace]:
             num_prompt_tokens=num_prompt,
             num_output_tokens=num_output,
             drafts=tuple((tuple(survivals), accepted) for survivals, accepted in recorded["drafts"].get(name, ())),
+            num_cached_tokens=num_cached,
         )
-        for name, (num_prompt, num_output) in recorded["requests"].items()
+        for name, (num_prompt, num_output, num_cached) in recorded["requests"].items()
     ]
 
 

@@ -9,6 +9,7 @@ from pipeline.dspark.costs import CostTable
 from pipeline.errors import InputError
 from pipeline.simulate import H200_MODELS, RequestTrace, simulate
 from pipeline.simulate_run import run_simulate, simulate_table
+from pipeline.step_model import Load, StepModel
 
 SURE = (0.99, 0.98, 0.97, 0.96)
 FREE = CostTable([(1, 10.0), (4096, 10.001)])
@@ -75,14 +76,20 @@ def test_the_report_reproduces_and_predicts(tmp_path: Path) -> None:
     costs = {str(size): 10.0 + 0.1 * size for size in (1, 2, 4, 8, 16, 32, 64)}
     requests = [RequestTrace(10, 25, tuple((tuple(s), a) for s, a in rows)) for rows in drafts.values()]
     table = CostTable([(int(size), time) for size, time in costs.items()])
-    measured = {"off": {"4": simulate(requests, table, in_flight=4, drafting=False).elapsed_s}}
+    loads = [Load.of([(size, 10 * size, True)] * count) for size in (1, 2, 5) for count in (1, 2, 4)]
+    steps = [
+        ([(size, 10 * size, True)] * count, 10.0 + 0.1 * size * count) for size in (1, 2, 5) for count in (1, 2, 4)
+    ]
+    model = StepModel.fit([(load, step_ms) for load, (_, step_ms) in zip(loads, steps, strict=True)])
+    measured = {"off": {"4": simulate(requests, table, in_flight=4, drafting=False, model=model).elapsed_s}}
     file = tmp_path / "traces.json"
     file.write_text(
         json.dumps(
             {
-                "requests": {name: [10, 25] for name in drafts},
+                "requests": {name: [10, 25, 0] for name in drafts},
                 "drafts": drafts,
                 "cost_table_ms": costs,
+                "steps": steps,
                 "measured_s": measured,
             }
         )
@@ -95,6 +102,25 @@ def test_the_report_reproduces_and_predicts(tmp_path: Path) -> None:
     assert "Assumptions" in text
     assert "| 8B |" in text
     assert (tmp_path / "charts" / "simulated_ratios.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_model_of_a_step_finds_the_costs_it_was_made_with() -> None:
+    def step_ms(load: Load) -> float:
+        return 20.0 + 5.0 * (load.num_tokens > 1) + 0.5 * load.num_tokens + 0.001 * load.context
+
+    shapes = [(count, size, context) for count in (1, 3, 16) for size in (1, 2, 9) for context in (50, 900, 1500)]
+    loads = [Load.of([(size, context, True)] * count) for count, size, context in shapes]
+    loads += [Load.of([(size, 0, False), (1, context, True)]) for _, size, context in shapes]
+    model = StepModel.fit([(load, step_ms(load)) for load in loads])
+    unseen = Load.of([(4, 700, True), (1, 300, True), (30, 0, False)])
+    assert model.step_ms(unseen) == pytest.approx(step_ms(unseen), rel=0.02)
+
+
+def test_no_cost_of_a_step_is_negative() -> None:
+    falling = [(Load.of([(1, 100 * n, True)]), 50.0 - n) for n in range(1, 9)]
+    model = StepModel.fit(falling)
+    few, many = model.step_ms(Load.of([(1, 0, True)])), model.step_ms(Load.of([(1, 5000, True)]))
+    assert few <= many
 
 
 def test_a_file_that_holds_no_traces_is_named(tmp_path: Path) -> None:

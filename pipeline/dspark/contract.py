@@ -67,6 +67,7 @@ INSTANCE_NAMES: dict[str, tuple[str, ...]] = {
         "structured_output_request",
         "sampling_params",
         "prompt_token_ids",
+        "num_prompt_tokens",
         "max_tokens",
     ),
     "vllm.v1.core.sched.output:SchedulerOutput": (

@@ -79,7 +79,8 @@ class Coordinator:
 
     ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly. For measurements:
     ``verify_all`` admits every draft in full; ``trace``, where set, is called for each decode step with the request
-    id, the survival probabilities that were verified (none without a draft), and the number accepted.
+    id, the survival probabilities that were verified (none without a draft), and the number accepted; ``trace_step``
+    for each step with (tokens, context before them, whether it decodes) of every request in it, and its milliseconds.
     """
 
     def __init__(self, settings: SchedulerSettings, *, vocab_size: int) -> None:
@@ -92,6 +93,7 @@ class Coordinator:
         self._calibration = Calibration()
         self.memories = Memories()
         self.trace: Callable[[str, Sequence[float], int], None] | None = None
+        self.trace_step: Callable[[Sequence[tuple[int, int, bool]], float], None] | None = None
         self._longest_draft = settings.num_draft_slots
         self._states: dict[str, _State] = {}
         self._vocab_size = vocab_size

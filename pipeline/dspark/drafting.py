@@ -170,11 +170,12 @@ class RequestDrafter:
         self._plan, self._planned_from, self._num_drafted = plan, len(self._output), 0
         ids = self._tokenizer.encode_after(self._tail, plan.text) if plan.text else []
         ids = self._memory.spellings.respell(ids)[:max_tokens]
-        legal = _num_legal(matcher, ids)
+        data = self._tokenizer.decode_bytes(ids)
+        legal = _num_legal(matcher, ids, data if plan.text.startswith(data) else b"")
         drafted = self._assess(ids[:legal], plan.events)
         if plan.complete and legal == len(ids) < max_tokens and self._eos_token_id is not None:
             trial = matcher.fork()
-            if all(trial.accept_token(token_id) for token_id in ids) and trial.accept_token(self._eos_token_id):
+            if (not data or trial.accept_string(data)) and trial.accept_token(self._eos_token_id):
                 drafted = drafted.followed_by(self._eos_token_id, "grammar")
         self._draft = drafted
         return drafted
@@ -210,8 +211,14 @@ class RequestDrafter:
         self._memory.token_bytes = self._token_bytes
 
 
-def _num_legal(matcher: Matcher, ids: list[int]) -> int:
-    """How many of the first ids the grammar accepts; the matcher is back where it was."""
+def _num_legal(matcher: Matcher, ids: list[int], data: bytes) -> int:
+    """How many of the first ids the grammar accepts; the matcher is back where it was.
+
+    ``data`` is what all of them write, where that is sure: accepted in one piece, every id of it is.
+    """
+    if data and matcher.accept_string(data):
+        matcher.rollback(1)
+        return len(ids)
     accepted = 0
     for token_id in ids:
         if not matcher.accept_token(token_id):

@@ -131,6 +131,7 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         for request_id, draft in scheduler_output.scheduled_spec_decode_tokens.items():
             if sampled and request_id in self.dspark:
                 self.dspark.verified(request_id, len(draft), max(len(sampled[rows[request_id]]) - 1, 0))
+        parts = self._parts(scheduler_output) if self.dspark.trace_step is not None else ()
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         num_tokens = scheduler_output.total_num_scheduled_tokens
         if num_tokens:
@@ -138,7 +139,18 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
             self.dspark.counters.num_engine_steps += 1
             self.dspark.counters.step_ms += step_ms
             self.dspark.costs.observe(num_tokens, step_ms)
+            if self.dspark.trace_step is not None:
+                self.dspark.trace_step(parts, step_ms)
         return outputs
+
+    def _parts(self, scheduler_output: Any) -> list[tuple[int, int, bool]]:
+        """(tokens, context before them, whether it decodes) of each request in a step that has just been computed."""
+        parts = []
+        for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
+            request = self.requests[request_id]
+            before = request.num_computed_tokens - num_tokens  # counted when it was scheduled
+            parts.append((num_tokens, before, before >= request.num_prompt_tokens))
+        return parts
 
     def update_draft_token_ids(self, draft_token_ids: Any) -> None:
         """Set ``spec_token_ids`` of every request that decodes in the next step; the proposer's drafts are empty."""
