@@ -20,7 +20,8 @@ TESTS ?= tests
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 FAST := not spark and not vllm and not slow and not gpu
-CHAIN := (spark or vllm) and not slow and not gpu
+SPARK := spark and not vllm and not slow and not gpu
+CHAIN := vllm and not slow and not gpu
 SLOW := slow and not gpu
 
 .PHONY: demo test setup java lint types test-fast test-chain test-slow clean help
@@ -64,9 +65,10 @@ types: setup ## mypy --strict
 	$(BIN)/mypy
 
 test-fast: setup ## under a minute; no Spark, no vLLM
-	$(BIN)/pytest -m "$(FAST)"
+	$(BIN)/pytest -m "$(FAST)" --numprocesses auto
 
-test-chain: setup java ## the real chain: spark-submit, vLLM on the CPU, xgrammar, demo model
+test-chain: setup java ## Spark, then the real chain: spark-submit, vLLM on the CPU, xgrammar, demo model
+	$(BIN)/pytest -m "$(SPARK)" --numprocesses 2 --dist loadfile
 	$(BIN)/pytest -m "$(CHAIN)"
 
 test-slow: setup java ## kill trials, sweeps and other long suites
