@@ -21,6 +21,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DAGS = ROOT / "jobs" / "dags"
 REQUIREMENTS = DAGS / "requirements.txt"
+SPARK_DEFAULTS = """\
+spark.sql.shuffle.partitions 2
+spark.sql.codegen.wholeStage false
+spark.sql.codegen.factoryMode NO_CODEGEN
+spark.driver.bindAddress 127.0.0.1
+spark.driver.host 127.0.0.1
+"""
 
 
 def airflow_environment() -> Path:
@@ -45,6 +52,8 @@ class AirflowHome:
         self._program = str(airflow_environment() / "bin" / "airflow")
         self.dags = folder / "dags"
         shutil.copytree(DAGS, self.dags)
+        (folder / "spark").mkdir()
+        (folder / "spark" / "spark-defaults.conf").write_text(SPARK_DEFAULTS)  # compiling takes longer than a few rows
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
@@ -61,6 +70,7 @@ class AirflowHome:
             "SPARK_EXTRACT_JOBS": str(ROOT / "jobs"),
             "PATH": f"{python.parent}:{os.environ['PATH']}",
             "PYSPARK_PYTHON": str(python),
+            "SPARK_CONF_DIR": str(folder / "spark"),
             "PYTHONPATH": str(folder / "scripts"),
             "NO_COLOR": "1",
         }
@@ -100,8 +110,7 @@ class AirflowHome:
             dag_id,
             f"{day}%",
         )
-        return {key: json.loads(json.loads(value)) if isinstance(json.loads(value), str) else json.loads(value)
-                for key, value in found}  # fmt: skip
+        return {key: json.loads(value) for key, value in found}
 
     def events(self) -> list[dict[str, Any]]:
         """Extras of all asset events, oldest first."""

@@ -148,7 +148,8 @@ def test_a_backfill_does_each_day_once_and_starts_what_waits_for_the_asset(home:
 
 def test_rejects_are_replayed_and_the_asset_is_updated(home: AirflowHome) -> None:
     day = DAYS[1]
-    home.test_dag("extract_daily", day, params(home, max_reject_rate=0.9))
+    if not (home.folder / "out" / day / "manifest.json").exists():  # the backfill above made it
+        home.test_dag("extract_daily", day, params(home, max_reject_rate=0.9))
     (home.folder / "mended").touch()
     num_asked = asked(home, "Ann 02")
     state, said = home.test_dag(

@@ -90,7 +90,7 @@ def test_tune_and_evaluate_compares_two_prompts_on_one_model_load(tmp_path: Path
 def test_dspark_shows_equal_texts_and_who_drafts(tmp_path: Path) -> None:
     notebook, _ = execute("03_dspark.ipynb", tmp_path)
     shown = "\n".join(printed(cell) for cell in notebook.cells)
-    assert shown.count("6 of 6") == 3
+    assert shown.count("4 of 4") == 3
     assert "grammar" in shown
     assert pictures(notebook) == 3
 

@@ -25,7 +25,8 @@ _TEXT = ["string", "null"]
 def arguments(params: Mapping[str, Any]) -> list[str]:
     """What ``jobs/extract.py`` is called with."""
     given = [(name, params[name]) for name in _OPTIONS if params[name] not in (None, "")]
-    return [part for name, value in given for part in (f"--{name.replace('_', '-')}", str(value))] + params["arguments"]
+    options = [part for name, value in given for part in (f"--{name.replace('_', '-')}", str(value))]
+    return [*options, *params["arguments"]]
 
 
 with DAG(
