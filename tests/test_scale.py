@@ -34,9 +34,10 @@ def _write_documents(path: Path) -> None:
     """About 1 KB each, all different."""
     rng = random.Random(0)
     words = ["".join(rng.choices("ehilmnorstu", k=rng.randint(3, 9))) for _ in range(2000)]
+    tails = [" ".join(rng.choices(words, k=140)) for _ in range(5000)]
     with path.open("w") as stream:
         for number in range(NUM_DOCUMENTS):
-            text = f"Ann{number} {number} " + " ".join(rng.choices(words, k=140))
+            text = f"Ann{number} {number} {tails[number % len(tails)]}"
             stream.write(f'{{"id": "d{number}", "text": "{text}"}}\n')
 
 

@@ -8,7 +8,8 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.errors import ConfigError
@@ -26,8 +27,7 @@ class DeviceLock:
     """
 
     def __init__(self, device: str, *, folder: Path | None = None) -> None:
-        base = folder or Path(tempfile.gettempdir()) / f"spark-extract-{os.getuid()}"
-        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        base = _folder(folder)
         name = "".join(c if c.isalnum() else "-" for c in device)
         self._path = base / f"engine-{name}.lock"
         self._waiters = base / f"engine-{name}.waiters"
@@ -100,6 +100,30 @@ class DeviceLock:
         except (OSError, ValueError):
             return {}
         return loaded if isinstance(loaded, dict) else {}
+
+
+@contextmanager
+def load_place(*, num_places: int = 2, folder: Path | None = None) -> Iterator[None]:
+    """One of a host's places to load an engine in, for the length of the block.
+
+    Eight processes that read weights and capture graphs at the same time fight for disk, memory and cores; two at a
+    time are done sooner, and the first engine works while the last one loads.
+    """
+    paths = [_folder(folder) / f"load-{number}.lock" for number in range(num_places)]
+    fds = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in paths]
+    try:
+        while not any(_try_lock(fd) for fd in fds):
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _folder(folder: Path | None) -> Path:
+    base = folder or Path(tempfile.gettempdir()) / f"spark-extract-{os.getuid()}"
+    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return base
 
 
 def _try_lock(fd: int) -> bool:

@@ -8,14 +8,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.errors import ConfigError, EngineError
 from pipeline.protocols import Engine
 from pipeline.session import THREADS_VARIABLE
-from pipeline.udf.lock import DeviceLock
+from pipeline.udf.lock import DeviceLock, load_place
 from pipeline.udf.stage import Stage
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,8 @@ class _Worker:
             self._loaded.engine.close()
             self._loaded = None
         started = time.monotonic()
-        engine = build_engine(stage)
+        with load_place() if stage.config.engine.kind == "vllm" else nullcontext():
+            engine = build_engine(stage)
         self._loaded = LoadedEngine(engine, stage.engine_id, time.monotonic() - started, device or "")
         return self._loaded
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.udf.lock import DeviceLock
+from pipeline.udf.lock import DeviceLock, load_place
 
 HOLD = """
 import sys, time
@@ -93,3 +94,23 @@ def test_devices_do_not_share_a_lock(tmp_path: Path) -> None:
     first.release()
     assert (first.is_held, second.is_held) == (False, True)
     second.release()
+
+
+def test_two_engines_of_a_host_load_at_a_time_and_all_get_their_turn(tmp_path: Path) -> None:
+    loading: list[int] = []
+    seen: list[int] = []
+
+    def load() -> None:
+        with load_place(folder=tmp_path):
+            loading.append(1)
+            seen.append(len(loading))
+            time.sleep(0.15)
+            loading.pop()
+
+    threads = [threading.Thread(target=load) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert len(seen) == 5
+    assert max(seen) == 2
