@@ -132,3 +132,9 @@ def test_every_option_of_the_job_is_in_the_front_page() -> None:
     text = (ROOT / "README.md").read_text()
     options = [name for option in main.params for name in option.opts if name.startswith("--")]
     assert [name for name in options if not re.search(rf"{name}(?![a-z-])", text)] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "jobs/dags/README.md", "CONTRIBUTING.md"])
+def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text())
+    assert [t for t in targets if "://" not in t and not (ROOT / page).parent.joinpath(t).exists()] == []
