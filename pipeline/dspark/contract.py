@@ -1,7 +1,8 @@
 """Everything of vLLM that DSpark relies on, by name, and a check that it is there.
 
-vLLM's scheduler interface is private and moves every few releases. This list is what :mod:`pipeline.dspark.scheduler`
-and :mod:`pipeline.dspark.proposer` touch; a release that lacks one of them is refused by name instead of failing later.
+vLLM's scheduler interface is private and moves every few releases. This list is what :mod:`pipeline.dspark.scheduler`,
+:mod:`pipeline.dspark.proposer` and :mod:`pipeline.dspark.plugin` touch; a release that lacks one of them is refused by
+name instead of failing later.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ MIN_VERSION, BELOW_VERSION = (0, 32), (0, 34)
 """Versions whose source was read: from the first, below the second."""
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "vllm.engine.arg_utils:EngineArgs": ("create_engine_config",),
     "vllm.v1.core.sched.scheduler:Scheduler": (
         "__init__",
         "schedule",
@@ -42,6 +44,13 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 """Attributes of classes."""
 
 INSTANCE_NAMES: dict[str, tuple[str, ...]] = {
+    "vllm.engine.arg_utils:EngineArgs": (
+        "model",
+        "speculative_config",
+        "scheduler_cls",
+        "async_scheduling",
+        "additional_config",
+    ),
     "vllm.v1.core.sched.scheduler:Scheduler": (
         "vllm_config",
         "requests",

@@ -103,27 +103,26 @@ def test_what_a_client_sends_by_mistake_ends_nothing(sent: Any) -> None:
 
 _CHECK = """
 import json, sys
+import vllm.plugins
 from vllm.engine.arg_utils import EngineArgs
-before = {name: EngineArgs.__dict__[name] for name in EngineArgs.__dict__}
-sys.argv = json.loads(sys.argv[1])
-from vllm.plugins import load_general_plugins
-load_general_plugins()
-changed = [name for name in EngineArgs.__dict__ if EngineArgs.__dict__[name] is not before.get(name)]
-print(json.dumps([changed, sorted(m for m in sys.modules if m.startswith("pipeline"))]))
+
+def changed(*argv):
+    before = dict(EngineArgs.__dict__)
+    sys.argv, vllm.plugins.plugins_loaded = list(argv), False
+    vllm.plugins.load_general_plugins()
+    return [name for name, value in EngineArgs.__dict__.items() if value is not before.get(name)]
+
+without = changed("/usr/bin/vllm", "serve", "m")
+light = sorted(m for m in sys.modules if m.startswith("pipeline"))
+asked = changed("/usr/bin/vllm", "serve", "m", "--additional-config", '{"dspark": true}')
+print(json.dumps([without, light, asked, changed("/usr/bin/vllm", "serve", "m", "--config", "dspark.yaml")]))
 """
 
 
 @pytest.mark.vllm
 def test_vllm_finds_the_plugin_and_is_only_touched_when_asked() -> None:
-    def changed(*argv: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHECK, json.dumps(argv)], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    light = ["pipeline", "pipeline.dspark", "pipeline.dspark.arguments", "pipeline.dspark.plugin"]
-    assert changed("/usr/bin/vllm", "serve", "m") == [[], light]
-    assert changed("/usr/bin/vllm", "serve", "m", "--additional-config", '{"dspark": true}') == [
-        ["create_engine_config"],
-        light,
-    ]
+    done = subprocess.run([sys.executable, "-c", _CHECK], cwd=ROOT, capture_output=True, text=True, check=True)
+    without, light, asked, asked_again = json.loads(done.stdout.strip().splitlines()[-1])
+    assert without == asked_again == []
+    assert light == ["pipeline", "pipeline.dspark", "pipeline.dspark.arguments", "pipeline.dspark.plugin"]
+    assert asked == ["create_engine_config"]
