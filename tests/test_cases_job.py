@@ -62,25 +62,34 @@ def test_a_long_document_is_split_its_fields_merged_and_the_result_says_so(case_
 
 @about("054")
 def test_documents_in_are_records_and_rejects_out(case_id: str, job: Job) -> None:
-    texts = [f"{'bad' if n % 7 == 0 else 'cut' if n % 11 == 0 else 'Ann'} {n}" for n in range(400)]
+    texts = [f"bad {n}" if n % 7 == 0 else f"{'cut ' * 30}{n}" if n % 11 == 0 else f"Ann {n}" for n in range(400)]
     manifest = job.run(texts)
     assert manifest["documents"] == len(texts) == manifest["records"] + manifest["rejects"]
     assert set(job.records()) | set(job.rejects()) == {f"d{n}" for n in range(400)}
     assert set(job.rejects().values()) == {"SCHEMA_MISMATCH", "TRUNCATED"}
 
 
-@about("059", "082", "044")
-def test_a_dead_engine_is_replaced_and_only_its_unfinished_rows_are_done_again(case_id: str, job: Job) -> None:
+@pytest.fixture(scope="module")
+def survived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A run whose first engine died of a document: its manifest, and a file with a byte for each request."""
+    job = Job(spark, tmp_path_factory.mktemp("survived"))
     counter = job.folder / "requests"
     texts = [f"{counter} {'special' if n == 150 else 'row'}{n}" for n in range(200)]
     manifest = job.run(
         texts, script="case_scripts:dies_once", journal={"flush_outcomes": 1}, partition={"minutes": 1e9},
         engine={"kind": "scripted", "script": "tests.case_scripts:dies_once", "max_in_flight": 4},
     )  # fmt: skip
-    assert (job.folder / "requests.died").exists()
+    return manifest, counter
+
+
+@about("059", "082", "044")
+def test_a_dead_engine_is_replaced_and_only_its_unfinished_rows_are_done_again(
+    case_id: str, survived: tuple[dict[str, Any], Path]
+) -> None:
+    manifest, counter = survived
+    assert counter.with_suffix(".died").exists()
     assert (manifest["records"], manifest["rejects"]) == (200, 0)
     assert counter.stat().st_size <= 220  # what was in flight, and what the other core did until it was stopped
-    assert manifest["engine"]["loads"] >= 1
 
 
 @about("061")
