@@ -69,6 +69,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, settings or input, 3 more rejects t
     help="Documents that --dry-run samples; 0 loads no model. [default: 8]",
 )  # fmt: skip
 @click.option("--max-retries", type=int, metavar="N", help="Retries of an invalid output. [default: 1]")
+@click.option("--passes", type=int, metavar="N", help="Times the model is asked for what lists lack. [default: 1]")
 @click.option("--max-reject-rate", type=float, metavar="RATE", help="Exit with 3 above this share of rejects (0 to 1).")
 @click.option("--id-field", metavar="NAME", help='Name of the id in records.jsonl; "" leaves it out. [default: doc_id]')
 @click.option("--grounding/--no-grounding", default=None, help="Find each value in its document. [default: on]")
@@ -160,6 +161,7 @@ def _config(file: str | None, options: dict[str, Any]) -> RunConfig:
             "prompt.instructions": text_or_file(options["instructions"]),
             "prompt.examples": read_examples(options["examples"]),
             "decoding.max_retries": options["max_retries"],
+            "decoding.passes": options["passes"],
             "dspark.enabled": options["dspark"],
             "partition.minutes": options["target_partition_minutes"],
             "journal.retry_rejects": options["retry_rejects"],

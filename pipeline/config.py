@@ -68,7 +68,9 @@ class DecodingConfig(Settings):
     ``max_output_tokens`` is the first attempt's budget; a truncated output gets ``truncation_factor`` times as much
     once. ``layout`` is the JSON layout the model writes (see :mod:`pipeline.grammar`). ``max_list_items`` ends a list
     without ``maxItems``, which would otherwise end with the tokens; an output that reaches it is invalid, never cut.
-    ``nul`` is what becomes of U+0000 in a text: kept as JSON allows it, stripped, or an invalid output.
+    ``nul`` is what becomes of U+0000 in a text: kept as JSON allows it, stripped, or an invalid output. ``passes`` is
+    how often the model is asked at most for a schema with lists: each further pass sees what was found and adds what
+    was missed (:mod:`pipeline.uniting`); the first that adds nothing is the last.
     """
 
     layout: Layout = "spaced"
@@ -80,6 +82,7 @@ class DecodingConfig(Settings):
     max_retries: int = Field(default=1, ge=0)
     max_list_items: int | None = Field(default=None, ge=1)
     nul: Literal["keep", "strip", "reject"] = "keep"
+    passes: int = Field(default=1, ge=1, le=10)
 
 
 class EngineConfig(Settings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -79,6 +79,11 @@ class Attempt:
     latency_ms: float
     errors: tuple[FieldError, ...] = ()
     num_cached_tokens: int = 0
+
+
+def is_retried(attempts: Sequence[Attempt]) -> bool:
+    """Whether a first attempt failed and another one followed; further passes over a good record are no retries."""
+    return len(attempts) > 1 and (attempts[0].finish_reason != "stop" or bool(attempts[0].errors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from pipeline.chunk_job import ChunkJob
 from pipeline.confidence import field_confidence, merge_confidence
 from pipeline.config import DecodingConfig
 from pipeline.data import Attempt, Chunk, FieldError, Outcome, Record, Reject, RejectReason
 from pipeline.errors import EngineStalledError, InternalError
-from pipeline.protocols import Completion, Engine, Merge, Prompt, Prompter, Request, Split, Validating
+from pipeline.passes import Passes
+from pipeline.protocols import Completion, Engine, Merge, Prompt, Prompter, Request, Split, Unite, Validating
 from pipeline.validation import Invalid, Valid
 
 logger = logging.getLogger(__name__)
@@ -22,30 +24,11 @@ MIN_OUTPUT_TOKENS = 8
 """A prompt that leaves fewer tokens than this for the answer does not fit."""
 
 
-@dataclass(slots=True)
-class _Job:
-    """One chunk on its way to an outcome; a half of a split chunk is a job with a ``parent``."""
-
-    chunk: Chunk
-    budget: int
-    started: float
-    parent: _Job | None = None
-    depth: int = 0
-    attempts: list[Attempt] = field(default_factory=list)
-    retries: int = 0
-    grown: bool = False
-    request_id: str = ""
-    submitted: float = 0.0
-    prompt: Prompt | None = None
-    halves: list[Outcome | None] = field(default_factory=list)
-    half_index: int = 0
-    done: bool = False
-
-
 class Extractor:
     """Drives one engine over any number of chunks; keeps it full across the borders of Arrow batches.
 
-    ``split`` and ``merge`` serve truncated chunks; without them such a chunk is rejected as TRUNCATED.
+    ``split`` and ``merge`` serve truncated chunks; without them such a chunk is rejected as TRUNCATED. ``unite`` serves
+    further passes (``decoding.passes``); without it there is one.
     ``confidence`` asks the engine for probabilities. ``clock`` is injected for tests.
     """
 
@@ -61,6 +44,7 @@ class Extractor:
         decoding: DecodingConfig,
         split: Split | None = None,
         merge: Merge | None = None,
+        unite: Unite | None = None,
         stall_timeout_s: float = 600.0,
         document_timeout_s: float | None = None,
         max_in_flight: int | None = None,
@@ -74,13 +58,14 @@ class Extractor:
         self._decoding = decoding
         self._split = split
         self._merge = merge
+        self._passes = Passes(prompter, unite, number=decoding.passes)
         self._stall_timeout_s = stall_timeout_s
         self._document_timeout_s = document_timeout_s
         self._max_in_flight = max_in_flight or engine.max_in_flight
         self._wants_confidence = confidence
         self._clock = clock
-        self._jobs: dict[str, _Job] = {}
-        self._ready: deque[_Job] = deque()
+        self._jobs: dict[str, ChunkJob] = {}
+        self._ready: deque[ChunkJob] = deque()
         self._outcomes: deque[Outcome] = deque()
         self._num_requests = 0
 
@@ -140,9 +125,9 @@ class Extractor:
         if not chunk.text.strip():
             self._outcomes.append(Reject(chunk, RejectReason.EMPTY_INPUT, "the document has no text"))
             return
-        self._enqueue(_Job(chunk, self._decoding.max_output_tokens, self._clock()))
+        self._enqueue(ChunkJob(chunk, self._decoding.max_output_tokens, self._clock()))
 
-    def _enqueue(self, job: _Job, prompt: Prompt | None = None) -> None:
+    def _enqueue(self, job: ChunkJob, prompt: Prompt | None = None) -> None:
         job.prompt = prompt or self._prompter.first(job.chunk)
         room = self._engine.max_model_len - len(job.prompt.token_ids)
         if room < MIN_OUTPUT_TOKENS:
@@ -156,7 +141,7 @@ class Extractor:
             return
         self._ready.append(job)
 
-    def _submit(self, job: _Job) -> None:
+    def _submit(self, job: ChunkJob) -> None:
         assert job.prompt is not None
         self._num_requests += 1
         job.request_id = f"{self._num_requests}:{job.chunk.chunk_id}:{len(job.attempts) + 1}"
@@ -194,7 +179,9 @@ class Extractor:
         )
         if isinstance(verdict, Valid):
             confidence = self._confidence(completion)
-            self._close(job, Record(job.chunk, verdict.value, verdict.json, tuple(job.attempts), confidence))
+            self._take(job, Record(job.chunk, verdict.value, verdict.json, tuple(job.attempts), confidence))
+        elif job.found is not None:
+            self._close(job, job.found)
         elif isinstance(verdict, Invalid):
             self._retry_invalid(job, completion.text, verdict)
         elif completion.finish_reason == "length":
@@ -202,12 +189,21 @@ class Extractor:
         else:
             self._reject(job, RejectReason.REFUSED_BY_ENGINE, completion.detail or "the engine aborted the request")
 
+    def _take(self, job: ChunkJob, record: Record) -> None:
+        """One more pass is worth its tokens while the last one told something new."""
+        job.num_passes += 1
+        before, job.found = job.found, self._passes.add(job.found, record)
+        if job.num_passes < self._passes.number and job.found is not before:
+            self._enqueue(job, self._passes.prompt(job.found))
+        else:
+            self._close(job, job.found)
+
     def _confidence(self, completion: Completion) -> dict[str, float] | None:
         if not self._wants_confidence:
             return None
         return field_confidence(completion.text, completion.tokens, completion.logprobs)
 
-    def _retry_invalid(self, job: _Job, raw: str, verdict: Invalid) -> None:
+    def _retry_invalid(self, job: ChunkJob, raw: str, verdict: Invalid) -> None:
         if job.retries >= self._decoding.max_retries:
             detail = "; ".join(f"{e.path or '/'}: {e.message}" for e in verdict.errors[:5])
             self._reject(job, RejectReason(verdict.reason), detail, verdict.errors)
@@ -218,7 +214,7 @@ class Extractor:
             prompt = self._prompter.first(job.chunk)  # no room for the errors: ask once more without them
         self._enqueue(job, prompt)
 
-    def _retry_truncated(self, job: _Job) -> None:
+    def _retry_truncated(self, job: ChunkJob) -> None:
         """The budget grows once; then the chunk is split. Broken text is never fed back."""
         assert job.prompt is not None
         room = self._engine.max_model_len - len(job.prompt.token_ids)
@@ -233,7 +229,7 @@ class Extractor:
                 f"the output did not end within {min(job.budget, room)} tokens",
             )
 
-    def _divide(self, job: _Job) -> bool:
+    def _divide(self, job: ChunkJob) -> bool:
         """Replace a job by jobs for the halves of its chunk; False where that is not possible."""
         if self._split is None or self._merge is None or job.depth >= self.MAX_SPLIT_DEPTH:
             return False
@@ -242,24 +238,26 @@ class Extractor:
             return False
         job.halves = [None] * len(halves)
         for index, half in enumerate(halves):
-            child = _Job(half, self._decoding.max_output_tokens, job.started, parent=job, depth=job.depth + 1)
+            child = ChunkJob(half, self._decoding.max_output_tokens, job.started, parent=job, depth=job.depth + 1)
             child.half_index = index
             self._enqueue(child)
         return True
 
-    def _reject(self, job: _Job, reason: RejectReason, detail: str, errors: Sequence[FieldError] = ()) -> None:
+    def _reject(self, job: ChunkJob, reason: RejectReason, detail: str, errors: Sequence[FieldError] = ()) -> None:
         self._close(job, Reject(job.chunk, reason, detail, tuple(job.attempts), tuple(errors)))
 
-    def _close(self, job: _Job, outcome: Outcome) -> None:
+    def _close(self, job: ChunkJob, outcome: Outcome) -> None:
         if job.done:
             return
         job.done = True
+        if job.found is not None:  # whatever became of a further pass, the record stays
+            outcome = replace(job.found, attempts=tuple(job.attempts))
         if job.parent is None:
             self._outcomes.append(outcome)
         else:
             self._close_half(job.parent, job.half_index, outcome)
 
-    def _close_half(self, parent: _Job, index: int, outcome: Outcome) -> None:
+    def _close_half(self, parent: ChunkJob, index: int, outcome: Outcome) -> None:
         parent.halves[index] = outcome
         for attempt in outcome.attempts:
             parent.attempts.append(replace(attempt, number=len(parent.attempts) + 1))

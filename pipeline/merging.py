@@ -186,8 +186,8 @@ class _Merge:
         kept = [list(items) for items in lists]
         for left, right in itertools.pairwise(kept):
             tail, head = left[-_BORDER_ITEMS:], right[:_BORDER_ITEMS]
-            cut_left = [item for item in tail if any(_is_part(item, other) for other in head)]
-            cut_right = [item for item in head if any(_is_part(item, other) for other in tail)]
+            cut_left = [item for item in tail if any(is_part(item, other) for other in head)]
+            cut_right = [item for item in head if any(is_part(item, other) for other in tail)]
             left[-_BORDER_ITEMS:] = [item for item in tail if not any(item is cut for cut in cut_left)]
             right[:_BORDER_ITEMS] = [item for item in head if not any(item is cut for cut in cut_right)]
             self.num_duplicates += len(cut_left) + len(cut_right)
@@ -228,7 +228,7 @@ def _pick(policy: str, values: list[Any]) -> Any:
     return values[0]
 
 
-def _is_part(item: Any, other: Any) -> bool:
+def is_part(item: Any, other: Any) -> bool:
     """True where ``item`` says a part of what ``other`` says, and nothing else."""
     if not isinstance(item, Mapping) or not isinstance(other, Mapping):
         return False

@@ -23,6 +23,10 @@ from pipeline.protocols import Prompt
 _MARKER = "@@text-{index}@@"
 _MARKERS = re.compile(r"@@text-(\d+)@@")
 _RETRY = "The JSON object has errors:\n{errors}\nWrite the corrected JSON object for the same document."
+_AGAIN = (
+    "The lists may lack entries. Read the document again and write the complete JSON object: "
+    "all entries found so far and those that were missed."
+)
 _MAX_ERRORS = 20
 _MAX_RAW_CHARS = 20_000
 _VERSION = 1  # part of the fingerprint: raise when the wording or the assembly changes
@@ -45,7 +49,7 @@ class PromptTokenizer(Protocol):
 
 
 class Prompting:
-    """Builds the first prompt and the retry prompt of a chunk.
+    """Builds the first prompt of a chunk and those that follow on an answer.
 
     Raises :class:`ConfigError` at construction where the chat template loses a text that it was given.
     """
@@ -60,6 +64,7 @@ class Prompting:
     ) -> None:
         self._tokenizer = tokenizer
         self._layout = layout
+        self._json_schema = json_schema
         system = config.instructions.strip()
         if config.show_schema:
             system += "\n\nFields:\n" + describe_fields(json_schema)
@@ -77,7 +82,7 @@ class Prompting:
     @property
     def fingerprint(self) -> str:
         """Hash of everything a prompt holds besides the document."""
-        parts = [_VERSION, self._prefix, self._suffix, _RETRY, self._layout]
+        parts = [_VERSION, self._prefix, self._suffix, _RETRY, _AGAIN, self._layout]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def first(self, chunk: Chunk) -> Prompt:
@@ -89,10 +94,17 @@ class Prompting:
     def retry(self, chunk: Chunk, raw_output: str, errors: Sequence[FieldError]) -> Prompt:
         """Prompt that shows the model its output and what is wrong with it; shares the first prompt's tokens."""
         listed = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors[:_MAX_ERRORS])
+        return self._after(chunk, raw_output[:_MAX_RAW_CHARS], _RETRY.format(errors=listed))
+
+    def again(self, chunk: Chunk, value: Mapping[str, Any]) -> Prompt:
+        """Prompt of a further pass: shows what was found and asks for what was missed; shares the first's tokens."""
+        return self._after(chunk, render_value(self._json_schema, value, layout=self._layout), _AGAIN)
+
+    def _after(self, chunk: Chunk, answer: str, request: str) -> Prompt:
         first = self.first(chunk)
-        turns = [("assistant", raw_output[:_MAX_RAW_CHARS]), ("user", _RETRY.format(errors=listed))]
+        turns = [("assistant", answer), ("user", request)]
         pieces = self._pieces([*self._shared, ("user", ""), *turns])
-        # what follows the document's own marker: end of the user turn, the broken output, the errors
+        # what follows the document's own marker: end of the user turn, the answer, what is wanted now
         tail = pieces[2 * (len(self._shared) + 1) :]
         return Prompt([*first.token_ids[: first.document_span[1]], *_join(tail)], first.document_span)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,6 +87,8 @@ class Prompter(Protocol):
 
     def retry(self, chunk: Chunk, raw_output: str, errors: Sequence[FieldError]) -> Prompt: ...
 
+    def again(self, chunk: Chunk, value: Mapping[str, Any]) -> Prompt: ...
+
 
 class Validating(Protocol):
     """Raw output to value or errors; :class:`pipeline.validation.Validator` is the real one."""
@@ -99,3 +101,6 @@ Split = Callable[[Chunk], "list[Chunk]"]
 
 Merge = Callable[[Sequence[dict[str, Any]]], "tuple[dict[str, Any], str] | str"]
 """Values of the halves to (value, canonical JSON), or a text that says why they conflict."""
+
+Unite = Callable[[dict[str, Any], dict[str, Any]], "tuple[dict[str, Any], str] | None"]
+"""A record's value and that of a later pass to (value, canonical JSON); None where the later one tells nothing new."""

@@ -20,6 +20,7 @@ _SETTINGS = {
     "max_in_flight": "engine.max_in_flight",
     "dspark": "dspark.enabled",
     "max_retries": "decoding.max_retries",
+    "passes": "decoding.passes",
     "id_column": "input.id_column",
     "text_column": "input.text_column",
     "profile": "output.profile",

@@ -42,7 +42,10 @@ def extractor(
     tokenizer = CharacterTokenizer()
     decoding = options.pop("decoding", DecodingConfig(max_output_tokens=100))
     if splitting:
-        options["split"] = lambda c: halve(c, tokenizer=tokenizer, key_for=lambda text: f"half:{text}")
+        overlap = options.pop("overlap_tokens", 0)
+        options["split"] = lambda c: halve(
+            c, tokenizer=tokenizer, key_for=lambda text: f"half:{text}", overlap_tokens=overlap
+        )
         options["merge"] = Merger(SCHEMA.json_schema)
     prompter = Prompting(tokenizer, config=PromptConfig(show_schema=False), json_schema=SCHEMA.json_schema)
     loop = Extractor(

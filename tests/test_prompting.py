@@ -52,6 +52,19 @@ def test_the_retry_prompt_extends_the_first_prompt_and_shows_output_and_errors()
     assert tail.endswith("<assistant>")
 
 
+def test_the_prompt_of_a_further_pass_extends_the_first_prompt_and_shows_what_was_found_as_the_grammar_writes_it() -> (
+    None
+):
+    prompting = Prompting(CharacterTokenizer(), config=PromptConfig(), json_schema=SCHEMA)
+    first, again = prompting.first(chunk("document")), prompting.again(chunk("document"), {"a": "x"})
+    end = first.document_span[1]
+    assert again.token_ids[:end] == first.token_ids[:end]
+    assert again.document_span == first.document_span
+    tail = "".join(map(chr, again.token_ids[end:]))
+    assert tail.index('{"a": "x"}') < tail.index("missed")
+    assert tail.endswith("<assistant>")
+
+
 @pytest.mark.parametrize("text", CONTROL)
 def test_control_tokens_in_a_document_are_ordinary_characters(text: str, demo_tokenizer: Tokenizer) -> None:
     special = {demo_tokenizer.encode_template(t)[0] for t in ("<|im_start|>", "<|im_end|>", "<|endoftext|>")}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pipeline.data import Chunk, Outcome, Record, Reject, RejectReason
+from pipeline.data import Chunk, Outcome, Record, Reject, RejectReason, is_retried
 from pipeline.extractor import Extractor
 from pipeline.journal import JournalWriter, keys_of
 from pipeline.markers import Marker, Suspicion, combine, read_markers
@@ -18,7 +18,7 @@ from pipeline.metrics import FOLDER as PROGRESS
 from pipeline.metrics import Counts
 from pipeline.storage import Storage
 from pipeline.udf.arrow import chunks_of
-from pipeline.udf.merge import merge_halves
+from pipeline.udf.merge import merge_halves, unite_of
 from pipeline.udf.stage import Stage
 from pipeline.udf.worker import LoadedEngine, engine_of
 
@@ -68,6 +68,7 @@ def extractor_of(stage: Stage, loaded: LoadedEngine) -> Extractor:
         decoding=config.decoding,
         split=stage.halve,
         merge=lambda values: merge_halves(stage, values),
+        unite=unite_of(stage),
         stall_timeout_s=config.engine.stall_timeout_s,
         document_timeout_s=config.engine.document_timeout_s,
         max_in_flight=config.engine.max_in_flight,
@@ -170,7 +171,7 @@ class _Work:
             counts.records += 1
         else:
             counts.rejects += 1
-        counts.retried += len(outcome.attempts) > 1
+        counts.retried += is_retried(outcome.attempts)
         for attempt in outcome.attempts:
             counts.prompt_tokens += attempt.prompt_tokens
             counts.output_tokens += attempt.output_tokens

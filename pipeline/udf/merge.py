@@ -13,8 +13,10 @@ from pipeline.confidence import merge_confidence
 from pipeline.data import FieldError, RejectReason
 from pipeline.journal import confidence_rows, errors_json
 from pipeline.merging import Merger
+from pipeline.protocols import Unite
 from pipeline.strict_json import dumps, loads
 from pipeline.udf.stage import Stage
+from pipeline.uniting import Uniter
 
 Row = Mapping[str, Any]
 
@@ -28,6 +30,7 @@ class DocumentRecord:
     json: str
     meta: dict[str, Any]
     num_nulled: int = 0
+    is_retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class DocumentReject:
 
     doc_id: str
     row: dict[str, Any]
+    is_retried: bool = False
 
 
 def reject_of(
@@ -55,12 +59,20 @@ def reject_of(
         "attempts": None,
         "meta": record.meta,
     }
-    return DocumentReject(record.doc_id, row)
+    return DocumentReject(record.doc_id, row, record.is_retried)
 
 
 def merger_of(stage: Stage) -> Merger:
     """The merger of a stage's schema, one per process and schema."""
     return _merger(stage.schema.fingerprint, _Held(stage))
+
+
+def unite_of(stage: Stage) -> Unite | None:
+    """The loop's way to join several passes; None where one is enough: none are wanted, or the schema has no lists."""
+    if stage.config.decoding.passes == 1:
+        return None
+    uniter = Uniter(stage.schema.json_schema, validator=stage.output_validator)
+    return uniter if uniter.has_lists else None
 
 
 def merge_halves(stage: Stage, values: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
@@ -73,14 +85,14 @@ def merge_document(row: Row, stage: Stage) -> DocumentRecord | DocumentReject | 
     chunks = sorted(row["chunks"], key=lambda chunk: (chunk["chunk_index"], chunk["char_start"]))
     if any(chunk["reason"] is None and chunk["outcome"] is None for chunk in chunks):
         return None
-    meta = _meta(chunks, stage)
+    meta, again = _meta(chunks, stage), any(map(_is_retried, chunks))
     for chunk in chunks:
         if chunk["reason"] is not None or chunk["outcome"]["json"] is None:
-            return DocumentReject(row["doc_id"], _reject_row(row["doc_id"], chunk, meta))
+            return DocumentReject(row["doc_id"], _reject_row(row["doc_id"], chunk, meta), again)
     values = [loads(chunk["outcome"]["json"]) for chunk in chunks]
     if len(values) == 1:
         meta["confidence"] = chunks[0]["outcome"].get("confidence") if stage.config.output.confidence else None
-        return DocumentRecord(row["doc_id"], values[0], chunks[0]["outcome"]["json"], meta)
+        return DocumentRecord(row["doc_id"], values[0], chunks[0]["outcome"]["json"], meta, is_retried=again)
     merger = merger_of(stage)
     merged = merger.merge(values)
     result: tuple[dict[str, Any], str] | str
@@ -94,12 +106,18 @@ def merge_document(row: Row, stage: Stage) -> DocumentRecord | DocumentReject | 
         reject = _reject_row(row["doc_id"], whole, meta)
         reject["errors"] = errors_json(merged.errors)
         reject["raw_output"] = "\n".join(dumps(value) for value in values)
-        return DocumentReject(row["doc_id"], reject)
+        return DocumentReject(row["doc_id"], reject, again)
     meta["conflicts"] = [conflict.message for conflict in merged.conflicts] or None
     if stage.config.output.confidence:
         found = [{e["path"]: e["confidence"] for e in chunk["outcome"].get("confidence") or ()} for chunk in chunks]
         meta["confidence"] = confidence_rows(merge_confidence(list(zip(values, found, strict=True)), result[0]))
-    return DocumentRecord(row["doc_id"], result[0], result[1], meta)
+    return DocumentRecord(row["doc_id"], result[0], result[1], meta, is_retried=again)
+
+
+def _is_retried(chunk: Row) -> bool:
+    """As :func:`pipeline.data.is_retried`, of a chunk with its stored outcome."""
+    attempts = (chunk["outcome"] or {}).get("attempts") or []
+    return len(attempts) > 1 and (attempts[0]["finish_reason"] != "stop" or bool(attempts[0]["errors"]))
 
 
 def _meta(chunks: Sequence[Row], stage: Stage) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class _Output:
         if isinstance(line, DocumentReject):
             return line
         self.counts["records"] += 1
-        self._count(record.meta)
+        self._count(record)
         self.counts["nulled"] += record.num_nulled
         for span in record.meta["spans"] or ():
             count_in(self.counts["spans"], span["kind"])
@@ -111,12 +111,13 @@ class _Output:
 
     def _reject(self, reject: DocumentReject) -> None:
         self.counts["rejects"] += 1
-        self._count(reject.row["meta"])
+        self._count(reject)
         count_in(self.counts["by_reason"], reject.row["reason"])
         self._part(REJECTS).add(reject.row, weight=len(reject.row["raw_output"] or ""))
 
-    def _count(self, meta: Mapping[str, Any]) -> None:
-        self.counts["retried"] += meta["attempts"] > meta["num_chunks"]
+    def _count(self, outcome: DocumentRecord | DocumentReject) -> None:
+        meta = outcome.meta if isinstance(outcome, DocumentRecord) else outcome.row["meta"]
+        self.counts["retried"] += outcome.is_retried
         self.counts["conflicts"] += bool(meta["conflicts"])
         for name in ("num_chunks", "prompt_tokens", "output_tokens"):
             self.counts[name] += meta[name]

@@ -114,14 +114,16 @@ class Stage:
             config.engine.model_dump(mode="json"),
             config.dspark.model_dump(mode="json"),
         ]
-        return _hash([*parts, config.decoding.model_dump(mode="json")])
+        return _hash([*parts, config.decoding.model_dump(mode="json", exclude={"passes"})])
 
     def key_for(self, text: str) -> str:
         """The key of a chunk with this text."""
         return hashlib.sha256(f"{self.fingerprint}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def halve(self, chunk: Chunk) -> list[Chunk]:
-        return halve(chunk, tokenizer=self.tokenizer, key_for=self.key_for)
+        """The loop's split: halves that overlap as chunks do."""
+        overlap = self.config.chunking.overlap_tokens
+        return halve(chunk, tokenizer=self.tokenizer, key_for=self.key_for, overlap_tokens=overlap)
 
 
 def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
@@ -173,7 +175,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
         [
             _VERSION,
             prompting.fingerprint,
-            schema.extraction_fingerprint,
+            schema.extraction_fingerprint if config.decoding.passes == 1 else schema.fingerprint,  # with merge policies
             grammar.fingerprint,
             model_id,
             args,
