@@ -163,6 +163,13 @@ def simulate(traces: Path, in_flight: tuple[int, ...], json_file: Path | None, c
 @click.option("--model", default="demo", show_default=True, metavar="NAME", help="demo, a hub id or a model folder.")
 @click.option("--limit", type=int, default=200, show_default=True, metavar="N", help="How many documents.")
 @click.option("--repeats", type=int, default=1, show_default=True, metavar="N", help="Both forms so many times.")
+@click.option(
+    "--max-tokens",
+    type=int,
+    default=320,
+    show_default=True,
+    help="Longest output; a longer one is split, not enlarged.",
+)
 @click.option("--engine-arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
 @click.option("--dspark/--no-dspark", default=True, show_default=True)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
@@ -185,6 +192,7 @@ def overhead(json_file: Path | None, limit: int, repeats: int, **options: Any) -
             },
             "engine": {"model": options["model"], "args": engine_args(options["engine_arg"]) or {}},
             "dspark": {"enabled": options["dspark"]},
+            "decoding": {"max_output_tokens": options["max_tokens"], "truncation_factor": 1},
             "quiet": True,
         }
     )
@@ -222,7 +230,7 @@ def _write(path: Path | None, text: str) -> None:
 
 def run() -> None:
     """The program: what loads vLLM in this process needs a library loaded before it starts."""
-    if {"decode", "seed"} & set(sys.argv):
+    if {"decode", "seed", "overhead"} & set(sys.argv):
         from pipeline.preload import restart_with_preload
 
         restart_with_preload()
