@@ -22,7 +22,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 FAST := not spark and not vllm and not slow and not gpu
 SPARK := spark and not vllm and not slow and not gpu
 CHAIN := vllm and not slow and not gpu
-SLOW := slow and not gpu
+SLOW := slow and not vllm and not airflow and not gpu
+SLOW_CHAIN := slow and vllm and not airflow and not gpu
 
 .PHONY: demo test setup java lint types test-fast test-chain test-slow clean help
 
@@ -68,11 +69,13 @@ test-fast: setup ## under a minute; no Spark, no vLLM
 	$(BIN)/pytest -m "$(FAST)" --numprocesses auto
 
 test-chain: setup java ## Spark, then the real chain: spark-submit, vLLM on the CPU, xgrammar, demo model
-	$(BIN)/pytest -m "$(SPARK)" --numprocesses 2 --dist loadfile
-	$(BIN)/pytest -m "$(CHAIN)"
+	$(BIN)/pytest -m "$(SPARK)" --numprocesses 2 --dist loadfile --durations 10
+	$(BIN)/pytest -m "$(CHAIN)" --durations 15
 
-test-slow: setup java ## kill trials, sweeps and other long suites
-	$(BIN)/pytest -m "$(SLOW)" $(TESTS)
+test-slow: setup java ## kill trials, sweeps, browser, notebooks, servers, Airflow
+	$(BIN)/pytest -m "$(SLOW)" --numprocesses 2 --dist loadfile --durations 15 $(TESTS)
+	$(BIN)/pytest -m "$(SLOW_CHAIN)" --durations 15 $(TESTS)
+	$(BIN)/pytest -m airflow --durations 5 $(TESTS)
 
 clean: ## remove the virtual environment and demo output
 	rm -rf $(VENV) $(OUTPUT)
