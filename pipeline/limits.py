@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pipeline.data import FieldError
@@ -13,7 +12,7 @@ Nul = Literal["keep", "strip", "reject"]
 """U+0000 in a text is legal JSON and stays by default; PostgreSQL, C programs and others cannot hold it."""
 
 
-def with_list_limit(json_schema: Mapping[str, Any], max_items: int | None) -> Mapping[str, Any]:
+def with_list_limit(json_schema: dict[str, Any], max_items: int | None) -> dict[str, Any]:
     """The schema with ``maxItems`` at every list that declares none."""
     if max_items is None:
         return json_schema

@@ -80,8 +80,8 @@ class Validator:
                 return Invalid(RejectReason.SCHEMA_MISMATCH, found)
             return Invalid(RejectReason.INVALID_JSON, found)
         if self._nul != "keep" and "\\u0000" in raw:
-            if self._nul == "reject" and (found := nul_errors(value)):
-                return Invalid(RejectReason.SCHEMA_MISMATCH, tuple(found))
+            if self._nul == "reject" and (errors := nul_errors(value)):
+                return Invalid(RejectReason.SCHEMA_MISMATCH, tuple(errors))
             value = without_nul(value)
         return self._validate_value(value)
 
