@@ -8,7 +8,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,19 @@ def run(
         spark = with_package(spark) if spark is not None else make_session()
         step = plan_step(stage)
         planned = apply_step(documents, step) if documents is not None else read_through(spark, config.input, step)
-        return work.execute(spark, planned, retry_reasons=retry_reasons)
+        with _cancelling(spark):
+            return work.execute(spark, planned, retry_reasons=retry_reasons)
+
+
+@contextmanager
+def _cancelling(spark: SparkSession) -> Iterator[None]:
+    """A person who stops a run stops its tasks too: PySpark does that for Ctrl-C, but not for other signals."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(Exception):  # the JVM may be gone, which is as good
+            spark.sparkContext.cancelAllJobs()
+        raise
 
 
 class _Run:
@@ -124,9 +136,9 @@ class _Run:
                 counts = count_plan(plan)
             result, num_resumed = self._extract(spark, plan, counts, retry_reasons)
             with self._timed("output"):
-                parts, totals = self._write(spark, plan, counts)
+                parts, totals, samples = self._write(spark, plan, counts)
             with self._timed("report"):
-                sample = self._sample(spark, plan)
+                sample = self._sample(spark, plan, samples)
             manifest = self._manifest(counts, totals, result, num_resumed)
             report = None if sample is None else render_report(manifest, **sample)
             commit(self._output, parts, datasets=self._datasets, manifest=manifest, report=report)
@@ -166,26 +178,42 @@ class _Run:
         wanted = {RECORDS: "parquet" in formats, RECORD_LINES: "jsonl" in formats, REJECTS: True}
         return [name for name, is_wanted in wanted.items() if is_wanted]
 
-    def _write(self, spark: SparkSession, plan: DataFrame, counts: PlanCounts) -> tuple[list[Part], dict[str, Any]]:
+    def _write(
+        self, spark: SparkSession, plan: DataFrame, counts: PlanCounts
+    ) -> tuple[list[Part], dict[str, Any], list[str]]:
+        """The staged files, the counts, and what the tasks kept for the report."""
         self._output.delete(STAGING)
         num_files = max(1, math.ceil(counts.num_documents / DOCUMENTS_PER_FILE))
         outcomes = read_outcomes(spark, self._journal)
         with_text = self._stage.config.output.reads_text
         documents = documents_with_outcomes(plan, outcomes, num_partitions=num_files, with_text=with_text)
-        function = output_function(self._stage, root=self._output.root, round_id=self._run_id, datasets=self._datasets)
+        function = output_function(
+            self._stage,
+            root=self._output.root,
+            round_id=self._run_id,
+            datasets=self._datasets,
+            num_tasks=num_files,
+        )
         rows = documents.mapInArrow(function, RESULT_COLUMNS).collect()
         parts = [Part.from_json(text) for row in rows for text in json.loads(row["parts"])]
         for dataset in self._datasets:
             if not any(part.dataset == dataset for part in parts):
                 path = f"{STAGING}/{self._run_id}/{dataset}/empty.{dataset.rpartition('.')[2]}"
                 parts.append(write_empty(self._output, path, dataset, self._stage.schema))
-        return parts, sum_counts(json.loads(row["counts"]) for row in rows)
+        samples = [row["sample"] for row in rows if row["sample"] is not None]
+        return parts, sum_counts(json.loads(row["counts"]) for row in rows), samples
 
-    def _sample(self, spark: SparkSession, plan: DataFrame) -> ReportData | None:
+    def _sample(self, spark: SparkSession, plan: DataFrame, samples: Sequence[str]) -> ReportData | None:
         """What the report shows of the documents; None where none is wanted."""
         if not self._stage.config.output.report:
             return None
-        return collect_report_data(plan, read_outcomes(spark, self._journal), self._stage, since_s=self._started_at)
+        return collect_report_data(
+            samples,
+            plan=plan,
+            outcomes=read_outcomes(spark, self._journal),
+            with_text=self._stage.config.output.reads_text,
+            since_s=self._started_at,
+        )
 
     def _manifest(
         self, plan: PlanCounts, totals: Mapping[str, Any], result: RoundsResult, num_resumed: int
