@@ -67,9 +67,9 @@ def stalling_people(text: str, attempt: int) -> str | Scripted:
 
 
 def gated_people(text: str, attempt: int) -> str | Scripted:
-    """``gate`` holds the engine for twenty seconds."""
+    """``gate`` holds the engine for eight seconds."""
     if text.endswith("gate"):
-        time.sleep(20)
+        time.sleep(8)
     return people(text, attempt)
 
 

@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = int(os.environ.get("EXTRACT_KILL_TRIALS", "3"))
-DRIVER_TRIALS = max(1, TRIALS // 6)
-EXECUTOR_TRIALS = max(1, TRIALS // 8)
+DRIVER_TRIALS = max(1, TRIALS // 10)
+EXECUTOR_TRIALS = max(1, TRIALS // 10)
 WORKER_TRIALS = max(1, TRIALS - DRIVER_TRIALS - EXECUTOR_TRIALS)
 
 
@@ -62,9 +62,9 @@ def _wait_for_work(trial: Trial, stop: threading.Event) -> bool:
 def _kill_a_worker(trial: Trial, rng: random.Random, stop: threading.Event, killed: list[int]) -> None:
     """Most at a moment of the engine's work, others at any moment of the run."""
     if rng.random() < 0.75:
-        delay_s = rng.uniform(0.0, 1.2) if _wait_for_work(trial, stop) else 0.0
+        delay_s = rng.uniform(0.0, 0.8) if _wait_for_work(trial, stop) else 0.0
     else:
-        delay_s = rng.uniform(0.0, 4.0)
+        delay_s = rng.uniform(0.0, 3.0)
     stop.wait(delay_s)
     while not stop.is_set():
         workers = python_workers(os.getpid())
@@ -104,9 +104,10 @@ def test_a_killed_driver_leaves_a_journal_that_the_next_run_finishes(
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         while not trial.journal.exists() and process.poll() is None:
             time.sleep(0.02)
-        while rng.random() < 0.75 and not list(trial.journal.glob("progress/*")) and process.poll() is None:
+        at_work = rng.random() < 0.75
+        while at_work and not list(trial.journal.glob("progress/*")) and process.poll() is None:
             time.sleep(0.02)
-        time.sleep(rng.uniform(0.0, 1.5))
+        time.sleep(rng.uniform(0.0, 1.2))
         workers = python_workers(process.pid)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # the driver and its JVM
@@ -163,7 +164,7 @@ def test_a_killed_executor_loses_no_document(
     killed: list[int] = []
 
     def kill_one() -> None:
-        if _wait_for_work(trial, stop) and not stop.wait(rng.uniform(0.0, 1.0)):
+        if _wait_for_work(trial, stop) and not stop.wait(rng.uniform(0.0, 0.8)):
             found = [pid for worker in cluster.workers for pid in executors(worker)]
             if found and kill(rng.choice(found)):
                 killed.append(1)
