@@ -20,7 +20,10 @@ LOW_CONFIDENCE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """A document with its record; ``confidence`` by JSON pointer. Shows itself in a notebook."""
+    """A document with its record; ``confidence`` by JSON pointer. Shows itself in a notebook.
+
+    ``num_chars`` is the document's length where ``text`` is only its beginning.
+    """
 
     doc_id: str
     text: str
@@ -28,6 +31,7 @@ class SampleRecord:
     spans: Sequence[Span] = ()
     confidence: Mapping[str, float] = field(default_factory=dict)
     attempts: int = 1
+    num_chars: int = 0
 
     def _repr_html_(self) -> str:
         return highlight(self.text, self.value, title=self.doc_id, spans=self.spans, confidence=self.confidence)
@@ -47,16 +51,16 @@ class SampleReject:
 
 def record_html(sample: SampleRecord, *, is_open: bool = False) -> str:
     """One record; a click on a value marks its span, a click on a span its value."""
-    shown = sample.text[:MAX_TEXT_CHARS]
+    shown, num_chars = sample.text[:MAX_TEXT_CHARS], max(sample.num_chars, len(sample.text))
     spans = [(i, span) for i, span in enumerate(sample.spans) if span.start is not None]
     inside = [(i, span) for i, span in spans if span.end is not None and span.end <= len(shown)]
     missing = sum(span.kind == "none" for span in sample.spans)
-    notes = [f"{len(sample.text):,} characters"]
+    notes = [f"{num_chars:,} characters"]
     if sample.attempts > 1:
         notes.append(f"{sample.attempts} attempts")
     if missing:
         notes.append(f"{missing} value{'s' * (missing > 1)} not in the document")
-    cut = '<p class="soft">the text is cut here</p>' if len(shown) < len(sample.text) else ""
+    cut = '<p class="soft">the text is cut here</p>' if len(shown) < num_chars else ""
     return (
         f'<details class="doc"{" open" if is_open else ""}><summary>{escape(sample.doc_id)} '
         f'<span class="soft">{escape(", ".join(notes))}</span></summary><div class="pair">'

@@ -16,6 +16,7 @@ from pipeline.udf.arrow import grouped_documents
 from pipeline.udf.ground import ground_record
 from pipeline.udf.lines import LineFormatter
 from pipeline.udf.merge import DocumentRecord, DocumentReject, merge_document
+from pipeline.udf.sample import TaskSample
 from pipeline.udf.stage import Stage
 from pipeline.writers import (
     RECORD_LINES,
@@ -29,27 +30,36 @@ from pipeline.writers import (
     staged_path,
 )
 
-RESULT_COLUMNS = "parts string, counts string"
-_RESULT_SCHEMA = pa.schema([("parts", pa.string()), ("counts", pa.string())])
+RESULT_COLUMNS = "parts string, counts string, sample string"
+_RESULT_SCHEMA = pa.schema([("parts", pa.string()), ("counts", pa.string()), ("sample", pa.string())])
 
 
 def output_function(
-    stage: Stage, *, root: str, round_id: str, datasets: Sequence[str]
+    stage: Stage, *, root: str, round_id: str, datasets: Sequence[str], num_tasks: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Batches with :data:`pipeline.udf.arrow.OUTPUT_COLUMNS` to staged files.
 
-    Gives one row: the files and the counts of this task attempt.
+    Gives one row: the files and the counts of this task attempt, and what it kept for the report (null without one).
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         task = _Output(stage, Storage(root), (round_id, context.partitionId(), context.taskAttemptId()), datasets)
+        if stage.config.output.report:
+            task.sample = TaskSample(partition=context.partitionId(), num_tasks=num_tasks)
         for document in grouped_documents(batches):
             task.add(document)
         parts = [part.to_json() for part in task.close()]
         yield pa.RecordBatch.from_pylist(
-            [{"parts": json.dumps(parts), "counts": json.dumps(task.counts)}], schema=_RESULT_SCHEMA
+            [
+                {
+                    "parts": json.dumps(parts),
+                    "counts": json.dumps(task.counts),
+                    "sample": task.sample.to_json() if task.sample is not None else None,
+                }
+            ],
+            schema=_RESULT_SCHEMA,
         )
 
     return run
@@ -67,6 +77,7 @@ class _Output:
         self._type = field_type(stage.schema)
         self._open: dict[str, Any] = {}
         self.counts = no_counts()
+        self.sample: TaskSample | None = None
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.counts["documents"] += 1
@@ -80,6 +91,8 @@ class _Output:
             outcome = self._record(outcome)
         if isinstance(outcome, DocumentReject):
             self._reject(outcome)
+        if self.sample is not None:
+            self.sample.see(outcome, row["chunks"])
 
     def close(self) -> list[Part]:
         parts = []
