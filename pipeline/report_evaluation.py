@@ -91,7 +91,7 @@ def _document(document: DocumentResult) -> str:
     reason = f' <span class="bad">{escape(document.reason)}</span>' if document.reason else ""
     return (
         f'<details class="doc"><summary>{escape(document.doc_id)}{reason} <span class="soft">F1 '
-        f"{document.normalised.f1:.2f}, {len(document.differences)} differences</span></summary>"
+        f"{document.normalised.f1:.2f}, {_plural(len(document.differences), 'difference')}</span></summary>"
         f"{table(['field', 'right', 'extracted'], rows, numeric_from=9)}</details>"
     )
 
@@ -103,3 +103,7 @@ def _side(difference: Difference, side: str) -> str:
 
 def _range(interval: Interval, sign: str = "") -> str:
     return f"{interval.low:{sign}.3f} to {interval.high:{sign}.3f}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("s" if number != 1 else "")
