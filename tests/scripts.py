@@ -102,14 +102,15 @@ def logged_people(text: str, attempt: int) -> Scripted:
 
 
 def described_people(text: str, attempt: int) -> str:
-    """``NAME AGE CITY`` with the text's first words; a text that says "invents" gets a city that is not in it."""
+    """``NAME AGE CITY`` with the text's last words, one more at each attempt; a text that says "invents" gets a city
+    that is not in it."""
     words = re.findall(r"\w+", text)
     age = next((int(word) for word in words if word.isdigit()), None)
     city = next((word for word in ("Paris", "Oslo") if word in words), None)
     names = [word for word in words if word.istitle()]
     return json.dumps(
         {"name": names[0] if names else "", "age": age, "city": "Atlantis" if "invents" in words else city,
-         "words": words[-1:]}
+         "words": words[-attempt:]}
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pipeline.config import load_config
 from pipeline.run import RunResult, run
 from pipeline.schema import load_schema
+from pipeline.udf.stage import build_stage
 from tests.browser import chromium
 from tests.test_documents import make_docx, make_pdf
 from tests.test_report import assert_well_formed
@@ -47,11 +48,18 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in TEXTS.items()))
 
-    def call(*, path: Path = source, schema: dict[str, Any] = SCHEMA, chunk: int | None = None, **output: Any) -> Any:
+    def call(
+        *,
+        path: Path = source,
+        schema: dict[str, Any] = SCHEMA,
+        chunk: int | None = None,
+        passes: int = 1,
+        **output: Any,
+    ) -> Any:
         values = {
             "input": {"path": str(path)}, "output": {"path": str(tmp_path / "out"), **output},
             "engine": {"kind": "scripted", "script": "tests.scripts:described_people"},
-            "chunking": {"max_tokens": chunk, "overlap_tokens": 8},
+            "chunking": {"max_tokens": chunk, "overlap_tokens": 8}, "decoding": {"passes": passes},
         }  # fmt: skip
         return run(load_config(values), spark=spark, schema=load_schema(schema))
 
@@ -126,6 +134,20 @@ def test_another_merge_policy_needs_no_model(start: Start, tmp_path: Path) -> No
     after = _records(tmp_path)["long"]
     assert after["record"]["name"] != "Ann"
     assert after["meta"]["key"] == before["meta"]["key"]
+
+
+def test_further_passes_fill_lists_and_count_as_tokens_but_not_as_retries(start: Start, tmp_path: Path) -> None:
+    result = start(passes=3)
+    row = _records(tmp_path)["bob"]
+    assert row["record"] == {"name": "Bob", "age": 44, "city": "Atlantis", "words": ["invents", "44", "Bob"]}
+    assert row["meta"]["attempts"] == 3
+    assert [span["kind"] for span in row["meta"]["spans"]] == ["exact", "exact", "none", "exact", "exact", "exact"]
+    manifest = result.manifest
+    assert (manifest["retried_documents"], manifest["settings"]["decoding"]["passes"]) == (0, 3)
+    assert manifest["tokens"] == {kind: manifest["engine"][f"{kind}_tokens"] for kind in ("prompt", "output")}
+    assert start(passes=3).manifest["engine"]["loads"] == 0
+    once = build_stage(load_config({**manifest["settings"], "decoding": {}}), schema=load_schema(SCHEMA))
+    assert once.fingerprint != manifest["hashes"]["run"]
 
 
 def test_files_keep_their_pages_and_broken_ones_are_rejects(start: Start, tmp_path: Path) -> None:
