@@ -254,6 +254,8 @@ def _config_file(config: RunConfig, model: str) -> Path:
 def _chunk_tokens(config: RunConfig, max_model_len: int, num_fixed_tokens: int) -> int:
     """A chunk's budget: the context less prompt and a part for the answer, at most what the user wants."""
     answer = min(config.decoding.max_output_tokens, max_model_len // 4)
+    if config.decoding.passes > 1:
+        answer *= 2  # a further prompt holds what was found
     room = max_model_len - num_fixed_tokens - answer
     if room < _MIN_CHUNK_TOKENS:
         raise ConfigError(

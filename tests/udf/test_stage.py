@@ -27,6 +27,7 @@ def _stage(schema: Any = PEOPLE_SCHEMA, **settings: Any) -> Stage:
         {"prompt": {"examples": [{"text": "x", "output": {"name": "x", "age": 1}}]}},
         {"decoding": {"temperature": 0.2}},
         {"decoding": {"layout": "compact"}},
+        {"decoding": {"passes": 2}},
         {"chunking": {"max_tokens": 100}},
         {"engine": {"script": "tests.scripts:slow_people"}},
         {"engine": {"args": {"dtype": "float32"}}},
@@ -48,6 +49,26 @@ def test_what_decides_an_outcome_changes_its_key(settings: dict[str, Any]) -> No
 )
 def test_what_does_not_decide_it_leaves_the_key_alone(settings: dict[str, Any]) -> None:
     assert _stage(**settings).key_for("text") == _stage().key_for("text")
+
+
+def test_further_passes_take_room_for_what_was_found_and_make_merge_policies_part_of_a_key() -> None:
+    once, twice = _stage(), _stage(decoding={"passes": 2})
+    assert twice.chunk_tokens < once.chunk_tokens
+    assert twice.engine_id == once.engine_id
+    policy = PEOPLE_SCHEMA | {"properties": PEOPLE_SCHEMA["properties"] | {"age": {"type": "integer", "merge": "max"}}}
+    other = PEOPLE_SCHEMA | {"properties": PEOPLE_SCHEMA["properties"] | {"age": {"type": "integer", "merge": "last"}}}
+    assert _stage(policy).key_for("text") == _stage(other).key_for("text")
+    assert _stage(policy, decoding={"passes": 2}).key_for("x") != _stage(other, decoding={"passes": 2}).key_for("x")
+
+
+def test_halves_of_a_chunk_overlap_as_chunks_do() -> None:
+    text = "".join(f"Line {number} of the list.\n" for number in range(100))
+    (chunk,) = split_text(_stage(), "d", text)
+    first, second = _stage(chunking={"overlap_tokens": 30}).halve(chunk)
+    assert first.char_start == 0
+    assert second.char_start < first.char_end
+    assert second.char_end == len(text)
+    assert text[second.char_start - 1] == "\n"
 
 
 def test_a_stage_travels_as_data_and_works_on_the_other_side() -> None:
