@@ -12,6 +12,8 @@ from pipeline.config import DecodingConfig, PromptConfig, load_config
 from pipeline.data import Chunk, Outcome, Record, Reject, RejectReason
 from pipeline.errors import ConfigError, EngineStalledError
 from pipeline.extractor import Extractor
+from pipeline.grounding import Grounder
+from pipeline.grounding_rule import GroundingRule
 from pipeline.prompting import Prompting
 from pipeline.protocols import Request
 from pipeline.schema import load_schema
@@ -155,6 +157,14 @@ def test_a_list_that_reaches_its_limit_is_marked(case_id: str) -> None:
     verdicts = [type(stage.output_validator.validate(json.dumps({"tags": [0] * n}))).__name__ for n in (3, 4)]
     assert verdicts == ["Valid", "Invalid"]
     assert type(stage.validator.validate(json.dumps({"tags": [0] * 4}))).__name__ == "Valid"  # a merged record
+
+
+@about("067")
+def test_what_is_made_up_becomes_null_where_the_rule_says_so(case_id: str) -> None:
+    invented = {"name": "Eva", "ort": "Kiel", "jahr": 1999}
+    spans = Grounder(given(case_id)["document"]).ground(invented)
+    ruled = GroundingRule(("/ort", "/jahr"), "null").apply(invented, spans)
+    assert (ruled.value, ruled.num_nulled) == (given(case_id)["gold"], 2)
 
 
 def _stage(*, schema: Any = PEOPLE_SCHEMA, **sections: Any) -> Stage:
