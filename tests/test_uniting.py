@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.folding import fold
 from pipeline.schema import load_schema
 from pipeline.uniting import Uniter
 from pipeline.validation import Validator
@@ -166,3 +168,21 @@ def test_what_was_found_stays_in_its_order_and_a_second_union_adds_nothing(
     for name in ("tags", "few", "notes"):
         assert (value.get(name) or [])[: len(found.get(name) or [])] == (found.get(name) or [])
     assert UNITE(value, later) is None
+
+
+@pytest.mark.parametrize("name", ["crosswoz_zh", "fewfc_events_zh", "skillspan_jobads_en"])
+def test_what_a_pass_missed_of_real_records_is_added_by_the_next(shared: Path, name: str) -> None:
+    schema = load_schema(str(shared / "data" / name / "schema.json"))
+    unite = Uniter(schema.json_schema, validator=Validator(schema))
+    num_added = 0
+    for line in (shared / "data" / name / "documents.jsonl").read_text(encoding="utf-8").splitlines():
+        gold = json.loads(line)["gold"]
+        found = {key: value[::2] if isinstance(value, list) else value for key, value in gold.items()}
+        result = unite(found, gold)
+        whole = found if result is None else result[0]
+        for key, value in gold.items():
+            if isinstance(value, list):
+                assert {json.dumps(item) for item in whole[key]} <= {json.dumps(item) for item in value}
+                assert {fold(json.dumps(item)) for item in whole[key]} == {fold(json.dumps(item)) for item in value}
+                num_added += len(whole[key]) - len(found[key])
+    assert num_added > 20
