@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from pipeline.storage import Storage
 
-EXACT_LIMIT = 200_000
+EXACT_LIMIT = 20_000
+"""Placing chunks one by one sorts all of them, texts and all, in a single task."""
 _OUTCOME_COLUMNS = (
     "key string, json string, reason string, detail string, errors string, attempts array<struct<number int, "
     "finish_reason string, prompt_tokens int, output_tokens int, num_cached_tokens int, latency_ms double, "
