@@ -29,8 +29,16 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def write_run(folder: Path, records: dict[str, Any], *, lines: bool, profile: str = "spark") -> str:
-    meta = {"key": "k", "model": "m", "num_chunks": 1, "attempts": 1}
+def write_run(
+    folder: Path,
+    records: dict[str, Any],
+    *,
+    lines: bool,
+    profile: str = "spark",
+    confidence: dict[str, float] | None = None,
+) -> str:
+    rows = [{"path": path, "confidence": value} for path, value in (confidence or {}).items()]
+    meta = {"key": "k", "model": "m", "num_chunks": 1, "attempts": 1, "confidence": rows or None}
     table = [{"doc_id": i, "record": to_arrow_value(SCHEMA, value), "meta": meta} for i, value in records.items()]
     (folder / "records.parquet").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(table, schema=record_schema(SCHEMA)), folder / "records.parquet/part-0.parquet")
@@ -76,6 +84,19 @@ def test_a_run_is_scored_and_compared(tmp_path: Path) -> None:
     assert "| `/address/city` | 3 | 1.000 | 0.667 | 0.800 | 0.800 |" in page
     assert "B minus A" in page
     assert "A\\|1" in page
+
+
+def test_a_run_with_confidence_gets_a_reliability_table(tmp_path: Path) -> None:
+    confidence = {"/user_id": 0.95, "/address/city": 0.65, "/nowhere": 0.1}
+    run = write_run(tmp_path / "run", {"d1": RIGHT, "d2": WRONG}, lines=True, confidence=confidence)
+    result = CliRunner().invoke(main, [run, "--gold", gold(tmp_path)])
+    assert result.exit_code == 0, result.output
+    # four values: two of 0.95, both right; two of 0.65, one right: (2 * 0.05 + 2 * 0.15) / 4
+    assert "Expected calibration error 0.100" in result.output
+    assert "| 0.6 to 0.7 | 2 | 0.650 | 0.500 |" in (tmp_path / "run/evaluation.md").read_text(encoding="utf-8")
+    found = json.loads((tmp_path / "run/evaluation.json").read_text())["calibration"]
+    assert [(b["count"], b["accuracy"]) for b in found["bins"]] == [(2, 0.5), (2, 1.0)]
+    assert "expected calibration error 0.100" in (tmp_path / "run/evaluation.html").read_text(encoding="utf-8")
 
 
 def test_values_come_from_parquet_where_a_profile_changed_the_lines(tmp_path: Path) -> None:
