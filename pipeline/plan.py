@@ -6,8 +6,8 @@ however often Spark evaluates something, and the source is read once. The folder
 On paper, one billion documents of 1 KB are 1 TB of plan, written once, read a few times (most passes read two columns)
 and shuffled twice: to the engines and to the output files. Counting shuffles 8 bytes a document, the anti-join with the
 journal keys of 64 bytes and the chunks that are left, the output the outcomes besides the texts, 300 GB; on 200 cores
-each takes minutes. Partitions get equal numbers of estimated tokens: exactly up to :data:`EXACT_LIMIT` chunks, by hash
-of the key beyond, where the law of large numbers does it.
+each takes minutes. Partitions get equal numbers of estimated tokens: exactly where they are few (:data:`EXACT_LIMIT`,
+:data:`MANY_PER_PARTITION`), by hash of the key beyond, where the law of large numbers does it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from pipeline.storage import Storage
 
-EXACT_LIMIT = 20_000
-"""Placing chunks one by one sorts all of them, texts and all, in a single task."""
+EXACT_LIMIT = 200_000
+MANY_PER_PARTITION = 500
+"""Placing chunks one by one sorts them in a single task, texts and all: done where it is cheap and where it matters."""
 _OUTCOME_COLUMNS = (
     "key string, json string, reason string, detail string, errors string, attempts array<struct<number int, "
     "finish_reason string, prompt_tokens int, output_tokens int, num_cached_tokens int, latency_ms double, "
@@ -179,7 +180,8 @@ def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> 
 
     frame = chunks.dropDuplicates(["key"]) if pending.has_duplicates else chunks
     frame = frame.select(*CHUNK_COLUMNS)
-    if num_partitions > 1 and pending.num_keys <= EXACT_LIMIT:
+    is_exact = pending.num_keys <= min(EXACT_LIMIT, MANY_PER_PARTITION * num_partitions)
+    if num_partitions > 1 and is_exact:
         place = F.row_number().over(Window.orderBy(F.desc("num_tokens"), "key")) - 1
         lap, index = F.floor(place / num_partitions), place % num_partitions
         there_and_back = F.when(lap % 2 == 0, index).otherwise(num_partitions - 1 - index).cast("int")
