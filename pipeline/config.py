@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.setting_faults import fault_line, holds
 
 Layout = Literal["spaced", "indented", "compact"]
 InputFormat = Literal["jsonl", "parquet", "csv", "text", "table", "pdf", "html", "docx"]
@@ -131,7 +132,7 @@ class EngineConfig(Settings):
         if self.kind != "openai":
             given = [name for name in ("base_url", "api_key_env", "served_model") if getattr(self, name) is not None]
             if given:
-                raise ValueError(f"{', '.join(given)} need kind openai (--engine openai)")
+                raise ValueError(f"{', '.join(given)} only with kind openai (--engine openai)")
             return self
         if self.base_url is None:
             raise ValueError("kind openai needs base_url (--base-url http://HOST:PORT/v1)")
@@ -247,9 +248,10 @@ def load_config(values: Mapping[str, Any], *, file: Path | None = None) -> RunCo
     try:
         return RunConfig.model_validate(_merge(base, values))
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
-        where = f" in {file}" if file else ""
-        raise ConfigError(f"wrong settings{where}: " + "; ".join(lines)) from None
+        faults = error.errors(include_url=False)
+        in_file = file is not None and not any(holds(values, fault["loc"]) for fault in faults)
+        lines = [fault_line(fault, RunConfig) for fault in faults]
+        raise ConfigError(f"wrong settings{f' in {file}' if in_file else ''}: " + "; ".join(lines)) from None
 
 
 def _read_yaml(file: Path) -> dict[str, Any]:
@@ -257,7 +259,9 @@ def _read_yaml(file: Path) -> dict[str, Any]:
 
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ConfigError(f"config file {file} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"config file {file} cannot be read: {error}") from None
     if loaded is None:
         return {}

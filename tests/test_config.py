@@ -40,6 +40,26 @@ def test_a_wrong_file_is_one_error_that_names_the_setting(tmp_path: Path, text: 
     assert "\n" not in str(caught.value) or "cannot be read" in str(caught.value)
 
 
+def test_a_fault_says_what_came_what_is_known_and_where_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("engine: {knd: scripted}\nprompt: {examples: [{txt: a, text: a, output: {}}]}\nfoo: 1\noutput: 5\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config({}, file=file)
+    text = str(caught.value)
+    assert f"wrong settings in {file}: " in text
+    assert "engine.knd: there is no such setting; did you mean kind" in text
+    assert "prompt.examples.0.txt: there is no such setting; did you mean text" in text
+    assert "foo: there is no such setting; known: schema_spec, input" in text
+    assert "output: expected a mapping of settings" in text
+
+    file.write_text("engine: {kind: scripted}")
+    with pytest.raises(ConfigError) as caught:
+        load_config({"input": {"limit": 0}, "output": {"formats": ["xml"]}}, file=file)
+    assert str(file) not in str(caught.value)
+    assert "input.limit: Input should be greater than or equal to 1, got 0" in str(caught.value)
+    assert "got 'xml'" in str(caught.value)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml"):
         load_config({}, file=tmp_path / "none.yaml")
