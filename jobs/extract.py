@@ -116,6 +116,9 @@ def guarded(*, verbose: bool) -> Iterator[None]:
     level = logging.INFO if verbose else logging.ERROR
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    if not verbose:
+        logging.getLogger().addFilter(_is_not_py4j)
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each try of a hub that is not there
     try:
         yield
     except PipelineError as error:
@@ -130,6 +133,11 @@ def guarded(*, verbose: bool) -> Iterator[None]:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         click.echo(f"error: unexpected {type(error).__name__}: {lines[0] if lines else ''} (see --verbose)", err=True)
         sys.exit(EXIT_FAILED)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs a traceback on the root logger when Ctrl-C ends its wait for Spark."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _config(file: str | None, options: dict[str, Any]) -> RunConfig:

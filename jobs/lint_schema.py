@@ -13,7 +13,7 @@ import click
 if __package__ in (None, ""):  # run as a file: the package lies beside this folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.errors import PipelineError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.field_rules import FieldRule
 from pipeline.grammar import Layout
 from pipeline.lint import LintReport, lint
@@ -41,8 +41,14 @@ Exit codes: 0 usable, 1 lint itself failed, 2 the schema cannot be used.
 @click.option("--tokenizer", metavar="DIR", help="Model folder whose tokenizer the masks are measured with.")
 @click.option("--layout", type=click.Choice(["spaced", "indented", "compact"]), default="spaced", show_default=True)
 @click.option("--compile/--no-compile", "compile_grammar", default=True, help="Compile and measure. [default: on]")
-@click.option("--time-limit", "time_limit_s", default=60.0, show_default=True, metavar="S", help="Seconds to compile.")
-@click.option("--memory-limit", "memory_limit_mb", default=4096, show_default=True, metavar="MB", help="To compile.")
+@click.option(
+    "--time-limit", "time_limit_s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+    metavar="S", help="Seconds to compile.",
+)  # fmt: skip
+@click.option(
+    "--memory-limit", "memory_limit_mb", type=click.IntRange(min=1), default=4096, show_default=True, metavar="MB",
+    help="To compile.",
+)  # fmt: skip
 @click.option("--grammar", "show_grammar", is_flag=True, help="Print the grammar too.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON instead of tables.")
 def main(schema_spec: str, tokenizer: str | None, layout: Layout, **options: Any) -> None:
@@ -51,6 +57,8 @@ def main(schema_spec: str, tokenizer: str | None, layout: Layout, **options: Any
     SCHEMA is FILE.py:Class, package.module:Class, FILE.json or Spark DDL text.
     """
     try:
+        if tokenizer and not Path(tokenizer).is_dir():
+            raise ConfigError(f"there is no folder {tokenizer}", hint="pass --tokenizer a model folder")
         report = lint(
             load_schema(schema_spec), layout=layout, tokenizer_folder=tokenizer or _demo_tokenizer(),
             compile_grammar=options["compile_grammar"], time_limit_s=options["time_limit_s"],

@@ -44,7 +44,7 @@ def read_examples(file: str | None) -> list[dict[str, Any]] | None:
     if file is None:
         return None
     examples = []
-    for number, line in enumerate(_read(Path(file), "--examples").splitlines(), start=1):
+    for number, line in enumerate(_read(Path(file), "--examples").split("\n"), start=1):
         if not line.strip():
             continue
         try:

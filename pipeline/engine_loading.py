@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from pipeline.config import DSparkConfig, EngineConfig
@@ -32,8 +34,20 @@ def load_engine(model: str, config: EngineConfig, dspark: DSparkConfig) -> Any:
     from vllm.platforms import current_platform
     from vllm.v1.engine.llm_engine import LLMEngine
 
+    check_names(config.args, [field.name for field in fields(EngineArgs)])
     device = str(current_platform.device_type)
     return LLMEngine.from_engine_args(EngineArgs(**engine_args(model, config, dspark, device=device)))
+
+
+def check_names(args: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ConfigError where vLLM does not know an engine argument."""
+    for name in args:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise ConfigError(
+                f"this version of vLLM has no engine argument {name!r}",
+                hint=f"did you mean {close[0]}?" if close else "--engine-arg takes those of vLLM's EngineArgs",
+            )
 
 
 def usable_dspark(dspark: DSparkConfig) -> DSparkConfig:

@@ -42,6 +42,8 @@ def _check_hub(name: str, revision: str | None) -> None:
         hf_hub_download(name, "config.json", revision=revision)
     except Exception as error:  # the hub client raises a dozen unrelated classes; all of them mean "cannot be had"
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        if type(error).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled"):
+            reason = "the hub is out of reach, and the model is not in the local cache"
         raise ConfigError(
             f"model {name!r} cannot be had: {reason}", hint="check the name, the network and HF_TOKEN"
         ) from None

@@ -30,6 +30,8 @@ def claim_folder(output: Storage, stage: Stage) -> None:
 
 def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> None:
     """Raise ConfigError where the output folder is somebody else's or holds a run with other settings."""
+    if output.is_file():
+        raise ConfigError(f"output {output.root} is a file, but a folder is needed", hint="pass another --output")
     known = output.child(JOURNAL).read(_RUN_FILE)
     if known is None:
         if not output.is_empty():

@@ -115,6 +115,12 @@ class Storage:
 
         return bool(self._fs.get_file_info(self._full(path)).type != FileType.NotFound)
 
+    def is_file(self) -> bool:
+        """Whether a file lies where the folder should be."""
+        from pyarrow.fs import FileType
+
+        return bool(self._fs.get_file_info(self._base).type == FileType.File)
+
     def files(self, folder: str = "", *, recursive: bool = False) -> list[StoredFile]:
         """Visible files below a folder, sorted by path; none where the folder is missing."""
         return [f for f in self._all_files(folder, recursive=recursive) if not f.name.startswith((".", "_"))]

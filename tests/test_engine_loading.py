@@ -8,7 +8,7 @@ import pytest
 
 from pipeline import engine_loading
 from pipeline.config import DSparkConfig, EngineConfig
-from pipeline.engine_loading import engine_args, usable_dspark
+from pipeline.engine_loading import check_names, engine_args, usable_dspark
 from pipeline.errors import ConfigError
 
 
@@ -43,3 +43,9 @@ def test_what_the_user_sets_wins_over_every_default() -> None:
     args = engine_args("org/model", EngineConfig(args={"dtype": "float32", "tensor_parallel_size": 2}), DSparkConfig(),
                        device="cpu")  # fmt: skip
     assert (args["dtype"], args["tensor_parallel_size"], args["trust_remote_code"]) == ("float32", 2, False)
+
+
+def test_an_argument_that_vllm_does_not_know_is_a_wrong_setting() -> None:
+    check_names({"dtype": "float32"}, ["dtype", "max_model_len"])
+    with pytest.raises(ConfigError, match=r"no engine argument 'max_modl_len' \(did you mean max_model_len\?\)"):
+        check_names({"max_modl_len": 3}, ["dtype", "max_model_len"])

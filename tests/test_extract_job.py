@@ -55,6 +55,7 @@ def _arguments(folder: Path, **changes: str | None) -> list[str]:
         ({"instructions": "@gone.txt"}, "gone.txt"),
         ({"id_field": "name"}, "--id-field"),
         ({"limit": "x"}, "not a valid integer"),
+        ({"output": __file__}, "is a file"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_exit_code_2(folder: Path, changes: dict[str, str], message: str) -> None:
@@ -95,8 +96,8 @@ def test_option_values_become_settings(tmp_path: Path) -> None:
         "tensor_parallel_size": 2, "dtype": "bfloat16", "x": True, "y": {"a": 1},
     }  # fmt: skip
     assert engine_args([]) is None
-    (tmp_path / "e.jsonl").write_text('{"id": "x", "text": "a", "output": {"b": 1}, "note": ""}\n\n')
-    assert read_examples(str(tmp_path / "e.jsonl")) == [{"text": "a", "output": {"b": 1}}]
+    (tmp_path / "e.jsonl").write_text('{"id": "x", "text": "a\u2028", "output": {"b": 1}, "note": ""}\n\n')
+    assert read_examples(str(tmp_path / "e.jsonl")) == [{"text": "a\u2028", "output": {"b": 1}}]
     (tmp_path / "e.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(ConfigError, match="line 1"):
         read_examples(str(tmp_path / "e.jsonl"))

@@ -46,6 +46,12 @@ def test_an_unusable_schema_ends_with_two_and_one_line(spec: str) -> None:
     assert text.count("\n") == 1
 
 
+def test_a_tokenizer_that_is_not_there_is_named() -> None:
+    code, text = _run("id BIGINT", "--tokenizer", "no-such-folder")
+    assert (code, text.count("\n")) == (2, 1)
+    assert "no folder no-such-folder" in text
+
+
 def test_help_shows_examples() -> None:
     code, text = _run("--help")
     assert code == 0
