@@ -82,9 +82,7 @@ def test_our_line_reaches_vllm_in_one_piece(understood: dict[str, Any]) -> None:
 
 
 def test_the_package_is_installed_before_the_server_starts_and_nothing_with_it(understood: dict[str, Any]) -> None:
-    line = (
-        "uv pip install --system ${PYPI_PACKAGES_INSTALL}"  # unquoted, so the variable may hold options
-    )
+    line = "uv pip install --system ${PYPI_PACKAGES_INSTALL}"  # unquoted, so the variable may hold options
     for result in understood.values():
         assert line in result["script"]
         words = subprocess.run(
