@@ -36,7 +36,7 @@ from pipeline.readers import apply_step, read_through
 from pipeline.report import render_report
 from pipeline.report_data import ReportData, collect_report_data
 from pipeline.rounds import RoundsResult, extract_pending
-from pipeline.run_folder import check_folder, claim_folder
+from pipeline.run_folder import check_folder, claim_folder, only_run
 from pipeline.schema import Schema
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
@@ -99,7 +99,7 @@ def run(
         spark = with_package(spark) if spark is not None else make_session()
         step = plan_step(stage)
         planned = apply_step(documents, step) if documents is not None else read_through(spark, config.input, step)
-        with _cancelling(spark):
+        with only_run(output), _cancelling(spark):
             return work.execute(spark, planned, retry_reasons=retry_reasons)
 
 

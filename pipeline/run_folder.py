@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pipeline.config import RunConfig, load_config
@@ -15,6 +19,44 @@ from pipeline.storage import Storage
 from pipeline.udf.stage import Stage
 
 _RUN_FILE = "run.json"
+_LOCK_FILE = ".lock"
+
+
+@contextmanager
+def only_run(output: Storage) -> Iterator[None]:
+    """Keep other runs out of a folder of this machine while the block runs; the system lets go when a driver dies.
+
+    Two runs at once would remove each other's plan and staging. A remote store has no locks: nothing is kept out there.
+
+    Raises:
+        ConfigError: another run has the folder.
+        OutputError: the folder cannot be made.
+    """
+    if not output.is_local:
+        yield
+        return
+    journal = output.child(JOURNAL)
+    journal.make_folder()
+    try:
+        fd = os.open(journal.uri(_LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:  # what is written next says why
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise ConfigError(
+            f"another run is writing to {output.root}", hint="wait until it ends, or pass another --output"
+        ) from None
+    except OSError:  # a file system without locks
+        os.close(fd)
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 def claim_folder(output: Storage, stage: Stage) -> None:
