@@ -36,6 +36,8 @@ def load_engine(model: str, config: EngineConfig, dspark: DSparkConfig) -> Any:
 
     check_names(config.args, [field.name for field in fields(EngineArgs)])
     device = str(current_platform.device_type)
+    if device == "cpu":
+        _use_threads()
     return LLMEngine.from_engine_args(EngineArgs(**engine_args(model, config, dspark, device=device)))
 
 
@@ -48,6 +50,16 @@ def check_names(args: Iterable[str], known: Sequence[str]) -> None:
                 f"this version of vLLM has no engine argument {name!r}",
                 hint=f"did you mean {close[0]}?" if close else "--engine-arg takes those of vLLM's EngineArgs",
             )
+
+
+def _use_threads() -> None:
+    """As many threads as ``OMP_NUM_THREADS`` says now: a preloaded OpenMP read it when the process started, and Spark
+    starts its workers with one."""
+    import torch
+
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdigit() and torch.get_num_threads() < int(wanted):
+        torch.set_num_threads(int(wanted))
 
 
 def usable_dspark(dspark: DSparkConfig) -> DSparkConfig:

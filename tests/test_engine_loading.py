@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,9 @@ from pipeline import engine_loading
 from pipeline.config import DSparkConfig, EngineConfig
 from pipeline.engine_loading import check_names, engine_args, usable_dspark
 from pipeline.errors import ConfigError
+from pipeline.preload import openmp_library
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_a_vllm_without_the_seam_decodes_plainly_and_the_log_says_why(
@@ -49,3 +56,17 @@ def test_an_argument_that_vllm_does_not_know_is_a_wrong_setting() -> None:
     check_names({"dtype": "float32"}, ["dtype", "max_model_len"])
     with pytest.raises(ConfigError, match=r"no engine argument 'max_modl_len' \(did you mean max_model_len\?\)"):
         check_names({"max_modl_len": 3}, ["dtype", "max_model_len"])
+
+
+@pytest.mark.skipif(openmp_library() is None, reason="this environment has no OpenMP library of its own")
+def test_a_worker_that_started_with_one_thread_gets_the_engine_s_number() -> None:
+    """Spark starts Python workers with OMP_NUM_THREADS=1, and a preloaded OpenMP has read that by then."""
+    program = (
+        "import os, torch; before = torch.get_num_threads(); os.environ['OMP_NUM_THREADS'] = '2';"
+        "from pipeline.engine_loading import _use_threads; _use_threads(); print(before, torch.get_num_threads())"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(openmp_library()), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split() == ["1", "2"]
