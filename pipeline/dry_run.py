@@ -29,7 +29,7 @@ from pipeline.run_folder import check_folder
 from pipeline.scheduling import num_slots
 from pipeline.session import is_local, make_session, with_package
 from pipeline.storage import Storage
-from pipeline.udf.lines import check_lines
+from pipeline.udf.lines import check_writable
 from pipeline.udf.stage import Stage, build_stage
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def dry_run(
     Raises what :func:`pipeline.run.run` raises.
     """
     stage = build_stage(config)
-    check_lines(stage)
+    check_writable(stage)
     output = Storage(config.output.path or ".")
     check_folder(output, stage)
     with spark_faults():

@@ -40,7 +40,7 @@ from pipeline.run_folder import check_folder, claim_folder, only_run
 from pipeline.schema import Schema
 from pipeline.session import make_session, with_package
 from pipeline.storage import Storage
-from pipeline.udf.lines import check_lines
+from pipeline.udf.lines import check_writable
 from pipeline.udf.output import RESULT_COLUMNS, output_function
 from pipeline.udf.stage import Stage, build_stage
 from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
@@ -91,7 +91,7 @@ def run(
     if not config.output.path:
         raise ConfigError("no output folder is given", hint="pass --output DIR")
     stage = build_stage(config, schema=schema)
-    check_lines(stage)
+    check_writable(stage)
     output = Storage(config.output.path)
     check_folder(output, stage, overwrite=overwrite)
     work = _Run(stage, output, say=say or _silent, show=show)

@@ -39,7 +39,7 @@ def _cached(fingerprint: str, text: str) -> FieldType:
 
 
 def arrow_struct(schema: Schema) -> pa.StructType:
-    """Raises SchemaError where two fields differ only in case (Spark cannot tell them apart)."""
+    """Raises SchemaError where two fields differ only in case (Spark cannot tell them apart), or an object has none."""
     return _arrow(field_type(schema))
 
 
@@ -81,6 +81,11 @@ def _arrow(type_: FieldType) -> Any:
 
 
 def _check_names(type_: FieldType) -> None:
+    if not type_.fields and not type_.is_tuple:
+        raise SchemaError(
+            "an object without fields has no column in Parquet", keyword="properties",
+            hint="declare its fields, leave it out, or write --format jsonl alone",
+        )  # fmt: skip
     seen: dict[str, str] = {}
     for field in type_.fields:
         other = seen.setdefault(field.name.lower(), field.name)

@@ -67,6 +67,20 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(folder: Path, changes: dict
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [({}, "without fields"), ({"a": {"type": "object", "properties": {}}}, "without fields"),
+     ({"a": {"type": "string"}, "A": {"type": "string"}}, "differ only in case")],
+)  # fmt: skip
+def test_a_schema_without_columns_is_found_before_any_work(
+    folder: Path, properties: dict[str, object], message: str
+) -> None:
+    (folder / "people.json").write_text(json.dumps({"type": "object", "properties": properties}))
+    result = CliRunner().invoke(main, _arguments(folder))
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert not (folder / "out").exists()
+
+
 def test_an_unknown_model_is_found_before_spark_starts(folder: Path) -> None:
     (folder / "run.yaml").write_text("quiet: true\n")
     result = CliRunner().invoke(main, _arguments(folder, model="/no/such/model"))

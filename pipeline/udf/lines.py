@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.data import RejectReason
 from pipeline.errors import ConfigError
 from pipeline.profiles import Loss, load_profile
+from pipeline.schema import arrow_type
 from pipeline.udf.merge import DocumentRecord, DocumentReject, reject_of
 from pipeline.udf.stage import Stage
 
@@ -24,14 +25,16 @@ class LineFormatter:
         return reject_of(record, RejectReason.PROFILE_LOSS, str(line))
 
 
-def check_lines(stage: Stage) -> None:
-    """Check on the driver that records can be written as lines.
+def check_writable(stage: Stage) -> None:
+    """Check on the driver that records can be written, as lines and as columns.
 
     Raises:
         ConfigError: unknown profile, or the schema has a field of the id field's name.
-        SchemaError: the schema cannot be written in the profile.
+        SchemaError: the schema cannot be written in the profile, or has no columns.
     """
     LineFormatter(stage)
+    if "parquet" in stage.config.output.formats:
+        arrow_type(stage.schema)
     name = stage.config.output.id_field
     if name and name in stage.schema.json_schema.get("properties", {}):
         raise ConfigError(
