@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -193,12 +194,15 @@ def _csv_rows(part: Row, id_column: str | None, text_column: str) -> Iterator[Ro
     csv.field_size_limit(1 << 30)
     with _open(part["uri"]) as raw:
         stream = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        reader = csv.DictReader(stream)
+        ended: list[str] = []
+        reader = csv.DictReader(chain(stream, filter(ended.append, [""])))  # gives no line, but says that it was asked
         for row in reader:
             place = f"{part['name']}:{reader.line_num}"
             doc_id = row.get(id_column) if id_column else place
             text = row.get(text_column)
-            if not doc_id:
+            if ended:  # within a row: all others end with their line
+                yield _bad(doc_id or place, f"{place}: a quote is open at the end of the file, which is all one row")
+            elif not doc_id:
                 yield _bad(place, f"{place}: column {id_column!r} is empty")
             elif text is None:
                 yield _bad(doc_id, f"{place}: the row has too few columns")
@@ -245,8 +249,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _open(uri: str) -> Any:
-    storage = Storage(uri)
-    return storage.open_input()
+    return Storage(uri).open_input()
 
 
 def _lines(uri: str, start: int, stop: int) -> Iterator[bytes]:

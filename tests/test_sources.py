@@ -95,6 +95,19 @@ def test_csv_fields_may_hold_line_breaks_and_bad_bytes_are_no_text(tmp_path: Pat
     ]
 
 
+def test_a_quote_that_is_never_closed_is_a_reject_not_a_long_document(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('id,text\n1,"one"\n2,"two\n3,three\n')
+    rows = _read(_file(path), "csv")
+    assert [(row["doc_id"], row["text"], row["reason"]) for row in rows] == [
+        ("1", "one", None),
+        ("2", None, "UNDECODABLE_INPUT"),
+    ]
+    for fine in ('id,text\n1,a\n2,"b\nc"', 'id,text\n1,5" pipe', "id,text\n1,a\n\n"):  # no line end, or two
+        path.write_text(fine)
+        assert all(row["reason"] is None for row in _read(_file(path), "csv"))
+
+
 def test_a_text_file_is_one_document_named_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.txt").write_text("one\ntwo\n")
