@@ -18,6 +18,7 @@ if __package__ in (None, ""):  # run as a file: the package lies beside this fol
 from jobs.settings import engine_args, nest, read_examples, text_or_file
 from pipeline.config import RunConfig, load_config
 from pipeline.errors import ConfigError, InputError, PipelineError
+from pipeline.faults import first_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_REJECTS = 1, 2, 3
 FILE = click.Path()  # never checked here: it makes the shell complete file names, and URIs pass
@@ -130,8 +131,7 @@ def guarded(*, verbose: bool) -> Iterator[None]:
     except Exception as error:
         if verbose:
             raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        click.echo(f"error: unexpected {type(error).__name__}: {lines[0] if lines else ''} (see --verbose)", err=True)
+        click.echo(f"error: unexpected {type(error).__name__}: {first_line(error)} (see --verbose)", err=True)
         sys.exit(EXIT_FAILED)
 
 

@@ -62,6 +62,8 @@ def failed_partition(error: Exception) -> int | None:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an exception's text, for a person."""
+    """The first line of an exception's text, for a person; of a Java exception's, the first that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
+        return lines[1].removeprefix(": ")
     return lines[0] if lines else type(error).__name__

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pipeline import rounds
 from pipeline.config import load_config
 from pipeline.errors import EngineStalledError, OutputError
-from pipeline.faults import fault_of
+from pipeline.faults import fault_of, first_line
 from pipeline.run import RunResult, run
 from pipeline.schema import load_schema
 from tests.kill_trial import NUM_DOCUMENTS, Trial
@@ -134,3 +134,10 @@ def test_a_full_disk_in_sparks_own_words_is_an_output_error() -> None:
     fault = fault_of(RuntimeError("An error occurred: java.io.IOException: No space left on device\n at java.base/x"))
     assert isinstance(fault, OutputError)
     assert "No space left on device" in str(fault)
+
+
+def test_the_first_line_of_a_java_exception_is_not_the_one_that_py4j_puts_before_it() -> None:
+    said = "An error occurred while calling o85.parquet.\n: org.apache.spark.SparkException: no such file\n\tat x.Y"
+    assert first_line(RuntimeError(said)) == "org.apache.spark.SparkException: no such file"
+    assert first_line(RuntimeError("one\ntwo")) == "one"
+    assert first_line(RuntimeError()) == "RuntimeError"
