@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.config import RunConfig, load_config
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, OutputError
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.journal import count_outcomes
 from pipeline.manifest import without_secrets
@@ -29,8 +29,7 @@ def only_run(output: Storage) -> Iterator[None]:
     Two runs at once would remove each other's plan and staging. A remote store has no locks: nothing is kept out there.
 
     Raises:
-        ConfigError: another run has the folder.
-        OutputError: the folder cannot be made.
+        OutputError: another run has the folder, or it cannot be made.
     """
     if not output.is_local:
         yield
@@ -46,7 +45,7 @@ def only_run(output: Storage) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise ConfigError(
+        raise OutputError(
             f"another run is writing to {output.root}", hint="wait until it ends, or pass another --output"
         ) from None
     except OSError:  # a file system without locks

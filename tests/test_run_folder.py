@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError, OutputError
+from pipeline.errors import OutputError
 from pipeline.run_folder import only_run
 from pipeline.storage import Storage
 
@@ -24,7 +24,7 @@ with only_run(Storage(sys.argv[1])):
 
 def test_a_second_run_is_kept_out_until_the_first_ends(tmp_path: Path) -> None:
     output = Storage(str(tmp_path / "out"))
-    with only_run(output), pytest.raises(ConfigError, match="another run is writing to"), only_run(output):
+    with only_run(output), pytest.raises(OutputError, match="another run is writing to"), only_run(output):
         pytest.fail("two runs in one folder")
     with only_run(output), only_run(Storage(str(tmp_path / "other"))):
         assert output.child("_journal").files() == []  # the lock is no file of the journal
@@ -36,7 +36,7 @@ def test_a_killed_driver_keeps_nobody_out(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match="another run"), only_run(Storage(str(tmp_path))):
+        with pytest.raises(OutputError, match="another run"), only_run(Storage(str(tmp_path))):
             pytest.fail("two runs in one folder")
         driver.kill()
         driver.wait()
