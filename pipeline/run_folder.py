@@ -70,7 +70,13 @@ def claim_folder(output: Storage, stage: Stage) -> None:
 
 
 def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> None:
-    """Raise ConfigError where the output folder is somebody else's or holds a run with other settings."""
+    """Raise ConfigError where the folder is somebody else's, part of the input, or holds a run with other settings."""
+    source = stage.config.input.path
+    if source and output.uri("").startswith(Storage(source).uri("").rstrip("/") + "/"):
+        raise ConfigError(
+            f"output {output.root} lies in the input folder {source}, so the next run would read it",
+            hint="pass another --output",
+        )
     if output.is_file():
         raise ConfigError(f"output {output.root} is a file, but a folder is needed", hint="pass another --output")
     known = output.child(JOURNAL).read(_RUN_FILE)

@@ -56,6 +56,7 @@ def _arguments(folder: Path, **changes: str | None) -> list[str]:
         ({"id_field": "name"}, "--id-field"),
         ({"limit": "x"}, "not a valid integer"),
         ({"output": __file__}, "is a file"),
+        ({"input": "tests", "output": "tests/out"}, "lies in the input folder tests"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_exit_code_2(folder: Path, changes: dict[str, str], message: str) -> None:
