@@ -41,6 +41,11 @@ def run_config(
     Raises:
         ConfigError: an unknown setting or a wrong value.
     """
+    if config is not None and not isinstance(config, RunConfig):
+        raise ConfigError(
+            f"config is a {type(config).__name__}, not a RunConfig",
+            hint="pass pipeline.RunConfig.model_validate(config)",
+        )
     merged: dict[str, Any] = {section: dict(content) for section, content in (values or {}).items()}
     for name, value in settings.items():
         if name not in _SETTINGS:

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from pipeline.config import RunConfig, load_config
 from pipeline.errors import ConfigError
+from pipeline.settings import run_config
 
 
 def test_values_win_over_the_file_key_by_key(tmp_path: Path) -> None:
@@ -74,3 +75,8 @@ def test_the_articles_knobs_keep_their_names_and_defaults() -> None:
     dspark = RunConfig().dspark
     assert (dspark.enabled, dspark.max_json_depth, dspark.max_token_budget) == (True, 128, 8192)
     assert dspark.max_concurrent_structs is None
+
+
+def test_a_dict_in_place_of_settings_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"config is a dict, not a RunConfig \(pass pipeline\.RunConfig"):
+        run_config({"engine": {}})  # type: ignore[arg-type]
