@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,32 @@ def test_halves_of_a_truncated_chunk_overlap_and_merge_without_doubles() -> None
     assert isinstance(record, Record)
     assert record.value["items"] == lines.splitlines()
     assert sum(len(text) for text in texts[2:4]) > len(lines) + 20  # the halves hold a line twice
+
+
+def read(text: str, attempt: int) -> str:
+    """A perfect extractor: the name's line, and every row; the second time it still finds nothing else."""
+    name = re.search(r"^Name: (.+)$", text, re.MULTILINE)
+    return json.dumps(
+        {"name": name[1] if name else "", "items": re.findall(r"^row ([A-Z]-[0-9]+)$", text, re.MULTILINE)}
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    numbers=st.lists(st.from_regex(r"[A-Z]-[0-9]{1,6}", fullmatch=True), max_size=80, unique=True),
+    overlap=st.integers(0, 60),
+    number=st.integers(1, 2),
+)
+def test_a_chunk_whose_answer_is_too_long_gives_the_record_of_the_whole(
+    numbers: list[str], overlap: int, number: int
+) -> None:
+    text = "Name: Ann\n" + "".join(f"row {found}\n" for found in numbers)
+    loop, engine = extractor(read, splitting=True, overlap_tokens=overlap, **passes(number))
+    record = only(loop.run([chunk(text)]))
+    assert isinstance(record, Record)
+    assert record.value == json.loads(read(text, 1))
+    assert sum(a.output_tokens for a in record.attempts) > 0
+    assert len(record.attempts) == engine.num_submitted
 
 
 ANSWERS = st.one_of(
