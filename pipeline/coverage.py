@@ -14,6 +14,7 @@ from pipeline.strict_json import dumps
 from pipeline.subschemas import pointer, walk
 
 By = Literal["grammar", "rewrite", "validation"]
+UNKNOWN = "unknown to the grammar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def judge(node: Mapping[str, Any], keyword: str, dropped: set[str]) -> tuple[By,
         return ("grammar", "") if node[keyword] <= MAX_COUNTED_ITEMS else ("validation", "too many to count")
     if keyword == "maxProperties":
         return ("grammar", "") if node[keyword] == 0 else ("validation", "")
-    return _ALWAYS.get(keyword, ("validation", "unknown to the grammar"))
+    return _ALWAYS.get(keyword, ("validation", UNKNOWN))
 
 
 def _judge_bound(node: Mapping[str, Any], keyword: str) -> tuple[By, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.compile_worker import LARGE_VOCABULARY, large_vocabulary_file
 from pipeline.compiling import CompileReport, check_compiles
-from pipeline.coverage import narrower_than
+from pipeline.coverage import UNKNOWN, narrower_than
 from pipeline.errors import SchemaError
 from pipeline.field_rules import FieldRule, field_rules, is_open
 from pipeline.field_types import infer
@@ -54,6 +54,7 @@ def lint(
     fields = tuple(field_rules(schema.json_schema))
     traps = [trap for field in fields for trap in traps_of(field)]
     traps += _record_traps(schema, fields)
+    traps += _keyword_traps(grammar)
     try:
         columns = spark_ddl(schema)
     except SchemaError as error:
@@ -85,6 +86,13 @@ def _mask_traps(fields: tuple[FieldRule, ...], measured: list[CompileReport]) ->
     cause = f"; maxLength of {', '.join(counted[:6])} is counted in the grammar" if counted else ""
     message = f"{worst.mask_mean_us:.0f} µs for each token of each request ({worst.vocab_size} tokens){cause}"
     return [Trap("", "slow masks", message)]
+
+
+def _keyword_traps(grammar: GrammarSpec) -> list[Trap]:
+    """Words that JSON Schema does not know, such as ``maxlength`` or OpenAPI's ``nullable``: they change nothing."""
+    unknown = [found for found in grammar.coverage if found.note == UNKNOWN and not found.keyword.startswith("x-")]
+    message = "{} is no keyword of JSON Schema: it changes nothing"
+    return [Trap(found.path, "unknown keyword", message.format(found.keyword)) for found in unknown]
 
 
 def _record_traps(schema: Schema, fields: tuple[FieldRule, ...]) -> list[Trap]:

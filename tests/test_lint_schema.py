@@ -46,6 +46,16 @@ def test_an_unusable_schema_ends_with_two_and_one_line(spec: str) -> None:
     assert text.count("\n") == 1
 
 
+def test_a_misspelt_keyword_is_a_trap() -> None:
+    spec = {"type": "object", "properties": {"a": {"type": "string", "maxlength": 3, "x-note": 1, "maxLength": 9}}}
+    code, text = _run(json.dumps(spec), "--no-compile")
+    assert code == 0
+    assert [line.split()[:3] for line in text.splitlines() if "unknown keyword" in line] == [
+        ["#/properties/a", "unknown", "keyword"]
+    ]
+    assert "maxlength is no keyword of JSON Schema" in text
+
+
 def test_a_tokenizer_that_is_not_there_is_named() -> None:
     code, text = _run("id BIGINT", "--tokenizer", "no-such-folder")
     assert (code, text.count("\n")) == (2, 1)
