@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import ConfigError
 from pipeline.setting_faults import fault_line, holds
@@ -16,6 +16,15 @@ from pipeline.setting_faults import fault_line, holds
 Layout = Literal["spaced", "indented", "compact"]
 InputFormat = Literal["jsonl", "parquet", "csv", "text", "table", "pdf", "html", "docx"]
 OutputFormat = Literal["parquet", "jsonl"]
+
+
+def _is_text(value: str) -> str:
+    if re.search(r"[\ud800-\udfff]", value):
+        raise ValueError("a lone surrogate is not text")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_is_text)]
 
 
 class Settings(BaseModel):
@@ -37,14 +46,14 @@ class InputConfig(Settings):
 class Example(Settings):
     """One few-shot example: a document's text and the JSON value that is right for it."""
 
-    text: str
+    text: Text
     output: dict[str, Any]
 
 
 class PromptConfig(Settings):
     """What the model reads before the document. ``show_schema`` adds a short description of the fields."""
 
-    instructions: str = "Extract the information from the document as one JSON object."
+    instructions: Text = "Extract the information from the document as one JSON object."
     examples: tuple[Example, ...] = ()
     show_schema: bool = True
 

@@ -53,7 +53,7 @@ def origin_of_file(file: str, class_name: str) -> ClassOrigin:
     """``FILE.py:Class``: the file's text travels to the workers."""
     path = Path(file)
     try:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise SchemaError(f"cannot read the schema file {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def origin_of_class(cls: type[BaseModel]) -> ClassOrigin:
         file = getattr(sys.modules[module], "__file__", None)
         if module.startswith("_schema_"):
             return ClassOrigin(qualname=qualname, source=inspect.getsource(sys.modules[module]), file=file)
-        source = Path(file).read_text(encoding="utf-8") if file and file.endswith(".py") else None
+        source = Path(file).read_text(encoding="utf-8-sig") if file and file.endswith(".py") else None
         return ClassOrigin(qualname=qualname, module=module, source=source, file=file)
     from pyspark import cloudpickle
 

@@ -29,6 +29,7 @@ def test_values_win_over_the_file_key_by_key(tmp_path: Path) -> None:
         ("output: {max_reject_rate: 2}", "output.max_reject_rate"),
         ("engine: {args: {min_tokens: 64}}", "min_tokens"),
         ("chunking: {max_tokens: 64, overlap_tokens: 64}", "overlap_tokens"),
+        ('prompt: {instructions: "\\uD800"}', "lone surrogate"),
         ("- a list", "mapping"),
         ("a: [", "cannot be read"),
     ],

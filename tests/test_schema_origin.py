@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from pipeline.schema_origin import origin_of_class
+from pipeline.schema_origin import origin_of_class, origin_of_file
 
 LOAD = """
 import pickle, sys
@@ -47,3 +48,10 @@ def test_a_class_of_a_cell_loads_elsewhere_and_follows_what_changes_around_it_he
         Person(name="Eve")
     known.add("Eve")
     assert Person(name="Eve").name == "Eve", "loading must not have frozen the user's class"
+
+
+def test_a_file_with_a_byte_order_mark_runs(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "import pydantic\nclass Bom(pydantic.BaseModel):\n    a: int\n", encoding="utf-8-sig"
+    )
+    assert origin_of_file(str(tmp_path / "s.py"), "Bom").load()(a=1).model_dump() == {"a": 1}
