@@ -87,7 +87,7 @@ def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> N
                 hint="pass another --output",
             )
     elif not overwrite:
-        before = json.loads(known)["identity"]
+        before = _parsed(known, output)["identity"]
         changed = [name for name, value in _identity(stage).items() if before.get(name) != value]
         if changed:
             raise ConfigError(
@@ -102,10 +102,22 @@ def load_run(output: str) -> RunConfig:
     Raises:
         ConfigError: there is none.
     """
-    known = Storage(output).child(JOURNAL).read(_RUN_FILE)
+    storage = Storage(output)
+    known = storage.child(JOURNAL).read(_RUN_FILE)
     if known is None:
         raise ConfigError(f"{output} holds no run of this program", hint="pass the --output of an earlier run")
-    return load_config(json.loads(known)["settings"])
+    return load_config(_parsed(known, storage)["settings"])
+
+
+def _parsed(known: bytes, output: Storage) -> dict[str, dict[str, Any]]:
+    try:
+        found = json.loads(known)
+        return {"identity": dict(found["identity"]), "settings": dict(found["settings"])}
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"{output.child(JOURNAL).uri(_RUN_FILE)} is damaged",
+            hint="run the job with --overwrite: its journal is kept",
+        ) from None
 
 
 def forget_suspects(output: str) -> None:

@@ -105,6 +105,15 @@ def test_replaying_a_folder_without_a_run_is_a_mistake(tmp_path: Path) -> None:
     assert (result.exit_code, "holds no run" in result.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("text", ["{broken", "[]", "{}", '{"identity": 1, "settings": {}}'])
+def test_a_damaged_run_file_is_named(folder: Path, text: str) -> None:
+    (folder / "out" / "_journal").mkdir(parents=True)
+    (folder / "out" / "_journal" / "run.json").write_text(text)
+    for command, arguments in ((replay, [str(folder / "out")]), (main, _arguments(folder))):
+        result = CliRunner().invoke(command, arguments)
+        assert (result.exit_code, "run.json is damaged" in result.stderr) == (2, True)
+
+
 def test_option_values_become_settings(tmp_path: Path) -> None:
     assert nest({"a.b": 1, "a.c": None, "d": "x"}) == {"a": {"b": 1}, "d": "x"}
     assert engine_args(["tensor-parallel-size=2", "dtype=bfloat16", "x=true", 'y={"a": 1}']) == {
