@@ -3,6 +3,7 @@
 Layout below a run's ``_journal`` folder::
 
     run.json                what the run is (settings, fingerprints)
+    .lock                   on a local file system, held by the run in progress
     outcomes/*.parquet      outcomes; file names are unique per task attempt, each file is written in one atomic step
     started/*.json          keys handed to an engine and not done yet (see :mod:`pipeline.markers`)
     progress/*.json         one small file per task attempt, replaced every second (see :mod:`pipeline.progress`)
