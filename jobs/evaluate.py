@@ -49,7 +49,7 @@ def main(run: str, against: str | None, schema_spec: str | None, output: str | N
         folder = _folder(run, output)
         schema = load_schema(schema_spec) if schema_spec else None
         names = options["gold_id"], options["gold_field"]
-        gold = {str(row[names[0]]): row[names[1]] for row in _rows(Path(options["gold_file"]), *names)}
+        gold = _by_id(Path(options["gold_file"]), names[0], names[1])
         result = _evaluate(run, gold, schema, options["id_field"])
         comparison = compare(_evaluate(against, gold, schema, options["id_field"]), result) if against else None
     except PipelineError as error:
@@ -81,6 +81,8 @@ def _folder(run: str, output: str | None) -> Path:
 
 def _evaluate(run: str, gold: dict[str, Any], schema: Schema | None, id_field: str) -> Evaluation:
     predictions = _predictions(run, id_field)
+    if not gold.keys() & predictions.keys():
+        raise InputError(f"no document of {run} has gold", hint="see --gold-id and --id-field for the names of the ids")
     wrong: list[str] = []
     if schema is not None:
         import jsonschema_rs
@@ -93,14 +95,27 @@ def _evaluate(run: str, gold: dict[str, Any], schema: Schema | None, id_field: s
 def _predictions(run: str, id_field: str) -> dict[str, Prediction]:
     path = Path(run)
     if path.is_file():
-        rows = _rows(path, id_field)
-        return {str(row.pop(id_field)): Prediction(row) for row in rows}
+        return {name: Prediction(value) for name, value in _by_id(path, id_field).items()}
     results = RunResults(run)
     found = {
         record.doc_id: Prediction(record.value, confidence=_confidence(record.meta)) for record in results.records()
     }
     for reject in results.rejects():
         found[reject["doc_id"]] = Prediction(None, reason=reject["reason"])
+    return found
+
+
+def _by_id(path: Path, id_name: str, *field: str) -> dict[str, dict[str, Any]]:
+    """Records of a file by their ids: what one field holds, or the rest of the line."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in _rows(path, id_name, *field):
+        name = str(row.pop(id_name))
+        value = row[field[0]] if field else row
+        if name in found:
+            raise InputError(f"{path} has two lines for {name!r}", hint="remove one")
+        if not isinstance(value, dict):
+            raise InputError(f"{path}: {field[0]} of {name!r} is no object")
+        found[name] = value
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from click.testing import CliRunner
 
 from jobs.evaluate import main
@@ -129,3 +130,19 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert words in result.output
         assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("golds", "message"),
+    [
+        ([{"id": "d1", "gold": RIGHT}, {"id": "d1", "gold": WRONG}], "two lines for 'd1'"),
+        ([{"id": "d1", "gold": "Bonn"}], "gold of 'd1' is no object"),
+        ([{"id": "elsewhere", "gold": RIGHT}], "no document of"),
+    ],
+)
+def test_gold_that_would_score_silently_wrong_is_refused(
+    tmp_path: Path, golds: list[dict[str, Any]], message: str
+) -> None:
+    records = write_lines(tmp_path / "records.jsonl", [{"doc_id": "d1", **RIGHT}])
+    result = CliRunner().invoke(main, [records, "--gold", write_lines(tmp_path / "gold.jsonl", golds)])
+    assert (result.exit_code, message in result.stderr) == (2, True)
