@@ -28,7 +28,7 @@ Examples:
   spark-submit jobs/extract.py --input pipeline/samples/orders.jsonl \\
       --schema schemas/orders.py:CustomerOrders --output out/orders
   spark-submit jobs/extract.py --input letters/ --input-format text --schema contract.json \\
-      --model Qwen/Qwen3-4B --engine-arg tensor_parallel_size=2 --output s3://bucket/contracts
+      --model Qwen/Qwen3-4B --engine-arg tensor_parallel_size=2 --output s3a://bucket/contracts
   spark-submit jobs/extract.py --engine openai --base-url http://gpustack/v1 --api-key-env GPUSTACK_KEY \\
       --model Qwen/Qwen3-4B --served-model qwen3-4b --input letters/ --schema contract.json --output out
   python jobs/extract.py --config run.yaml --limit 20 --dry-run

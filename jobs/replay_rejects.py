@@ -20,7 +20,7 @@ REASONS = sorted(str(reason) for reason in RejectReason if reason not in _NOT_RE
 EPILOG = """\b
 Examples:
   spark-submit jobs/replay_rejects.py out/orders
-  python jobs/replay_rejects.py s3://bucket/contracts --reason TRUNCATED --reason TIMEOUT
+  python jobs/replay_rejects.py s3a://bucket/contracts --reason TRUNCATED --reason TIMEOUT
 
 \b
 Exit codes: 0 done, 1 failed, 2 wrong usage or no run there, 3 more rejects than the run's own --max-reject-rate.

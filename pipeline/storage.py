@@ -34,7 +34,7 @@ class StoredFile:
 
 
 class Storage:
-    """Files below ``root`` (a local path or a URI such as ``s3://bucket/folder``); pickles as its root."""
+    """Files below ``root`` (a local path or a URI such as ``s3a://bucket/folder``); pickles as its root."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/") or "/"
