@@ -230,7 +230,7 @@ def _write(path: Path | None, text: str) -> None:
 
 def run() -> None:
     """The program: what loads vLLM in this process needs a library loaded before it starts."""
-    if {"decode", "seed", "overhead"} & set(sys.argv):
+    if {"decode", "seed"} & set(sys.argv):
         from pipeline.preload import restart_with_preload
 
         restart_with_preload()

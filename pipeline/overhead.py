@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig
 from pipeline.data import Chunk
 from pipeline.errors import InputError
+from pipeline.preload import preload_environment
 
 
 def measure_overhead(
@@ -31,7 +33,7 @@ def measure_overhead(
     texts = _texts(config, num_documents)
     runs = []
     for number in range(repeats):
-        alone = _in_process(_alone, config, texts)
+        alone = _in_process(_alone, config, texts, variables=preload_environment())  # as Spark's workers have it
         job = _in_process(_job, config, texts)
         run = {**alone, **job, "ratio": (job["job_s"] - job["job_load_s"]) / alone["alone_s"]}
         runs.append(run)
@@ -76,10 +78,18 @@ def _in_process(
     function: Callable[[RunConfig, Sequence[tuple[str, str]]], dict[str, float]],
     config: RunConfig,
     texts: Sequence[tuple[str, str]],
+    *,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
     started = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        figures = pool.apply(function, (config, texts))
+    before = dict(os.environ)
+    os.environ.update(variables or {})
+    try:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            figures = pool.apply(function, (config, texts))
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     if "job_load_s" in figures:
         figures["job_s"] = time.monotonic() - started
     return figures
