@@ -23,9 +23,9 @@ FAST := not spark and not vllm and not slow and not gpu
 SPARK := spark and not vllm and not slow and not gpu
 CHAIN := vllm and not slow and not gpu
 SLOW := slow and not vllm and not airflow and not gpu
-SLOW_CHAIN := slow and vllm and not airflow and not gpu
 
-.PHONY: demo test setup java lint types test-fast test-chain test-slow clean help
+.PHONY: demo test setup java lint types test-fast test-chain test-slow test-airflow test-serving test-notebooks \
+  test-kill-real test-sweep clean help
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -72,10 +72,23 @@ test-chain: setup java ## Spark, then the real chain: spark-submit, vLLM on the 
 	$(BIN)/pytest -m "$(SPARK)" --numprocesses 2 --dist loadfile --durations 10
 	$(BIN)/pytest -m "$(CHAIN)" --durations 15
 
-test-slow: setup java ## kill trials, sweeps, browser, notebooks, servers, Airflow
+test-slow: setup java ## kill trials, faults, a cluster, browser, packaging, Java readers
 	$(BIN)/pytest -m "$(SLOW)" --numprocesses 2 --dist loadfile --durations 15 $(TESTS)
-	$(BIN)/pytest -m "$(SLOW_CHAIN)" --durations 15 $(TESTS)
-	$(BIN)/pytest -m airflow --durations 5 $(TESTS)
+
+test-airflow: setup java ## the DAGs in a real Airflow, installed into an environment of its own
+	$(BIN)/pytest -m airflow --durations 5
+
+test-serving: setup java ## a real vLLM server with DSpark, its clients, GPUStack's own models
+	$(BIN)/pytest -m "slow and not gpu" --durations 10 tests/test_serving.py tests/test_gpustack.py
+
+test-notebooks: setup java ## the notebooks from the first cell to the last
+	$(BIN)/pytest -m "slow and not gpu" --durations 5 tests/test_notebooks.py
+
+test-kill-real: setup java ## worker and driver killed while the real engine works
+	$(BIN)/pytest -m "slow and not gpu" --durations 5 tests/test_kill_real.py
+
+test-sweep: setup java ## outputs with and without drafts over all labelled sets
+	$(BIN)/pytest -m "slow and not gpu" --durations 5 tests/dspark/test_lossless.py tests/test_cases_engine.py
 
 clean: ## remove the virtual environment and demo output
 	rm -rf $(VENV) $(OUTPUT)
