@@ -7,7 +7,6 @@ no difference, and an item that says only a part of another one is not new: a se
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,20 +63,19 @@ class Uniter:
     def _items(self, node: Node, policy: FieldPolicy, found: list[Any], later: list[Any]) -> list[Any]:
         united = list(found)
         inner = self._policies.child(node, 0) if policy.key else EMPTY
-        places: dict[str, int] = {}
+        places: dict[str, list[int]] = {}  # where items of a name stand that no later item has been paired with
         for index, item in enumerate(found):
-            places.setdefault(_name(item, policy.key), index)
-        left = Counter(_name(item, policy.key) for item in found)
+            places.setdefault(_name(item, policy.key), []).append(index)
         for item in later:
             name = _name(item, policy.key)
-            if left[name] > 0:
-                left[name] -= 1
+            if places.get(name):
+                place = places[name].pop(0)
                 if policy.key:
-                    united[places[name]] = self._unite(inner, united[places[name]], item)
+                    united[place] = self._unite(inner, united[place], item)
             elif is_blank(item) or any(is_part(item, other) for other in united) or (policy.key and name in places):
                 continue
             elif policy.max_items is None or len(united) < policy.max_items:
-                places[name] = len(united)
+                places.setdefault(name, [])
                 united.append(item)
         return united
 

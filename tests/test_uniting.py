@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.folding import fold
@@ -152,6 +152,8 @@ VALUE = st.fixed_dictionaries(
 )
 
 
+@example(found={"orders": [{"no": "a", "sum": None}, {"no": "a", "sum": None, "tags": []}]}, later={})
+@settings(max_examples=400)
 @given(found=VALUE, later=VALUE)
 def test_what_was_found_stays_in_its_order_and_a_second_union_adds_nothing(
     found: dict[str, Any], later: dict[str, Any]
