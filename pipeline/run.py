@@ -105,13 +105,26 @@ def run(
 
 @contextmanager
 def _cancelling(spark: SparkSession) -> Iterator[None]:
-    """A person who stops a run stops its tasks too: PySpark does that for Ctrl-C, but not for other signals."""
+    """A person who stops a run stops its tasks too: PySpark does that for Ctrl-C, but not for other signals.
+
+    An interrupt in the middle of a call to the JVM comes out as a fault of that call: it is told as what it was.
+    """
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         with suppress(Exception):  # the JVM may be gone, which is as good
             spark.sparkContext.cancelAllJobs()
-        raise
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise KeyboardInterrupt from None
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 class _Run:
