@@ -166,7 +166,7 @@ def simulate(traces: Path, in_flight: tuple[int, ...], json_file: Path | None, c
 @click.option(
     "--max-tokens",
     type=int,
-    default=320,
+    default=1024,
     show_default=True,
     help="Longest output; a longer one is split, not enlarged.",
 )
