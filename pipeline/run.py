@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,10 +110,11 @@ def _cancelling(spark: SparkSession) -> Iterator[None]:
 
     An interrupt in the middle of a call to the JVM comes out as a fault of that call: it is told as what it was.
     """
+    handled = sys.exception()  # what the caller is dealing with is the end of each chain, and no news
     try:
         yield
     except BaseException as error:
-        if not _is_interrupt(error):
+        if not _is_interrupt(error, handled):
             raise
         with suppress(Exception):  # the JVM may be gone, which is as good
             spark.sparkContext.cancelAllJobs()
@@ -121,10 +123,10 @@ def _cancelling(spark: SparkSession) -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
-def _is_interrupt(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+def _is_interrupt(error: BaseException | None, handled: BaseException | None) -> bool:
+    while error is not None and error is not handled and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
-    return error is not None
+    return error is not None and error is not handled
 
 
 class _Run:

@@ -42,6 +42,15 @@ def test_a_different_output_fails_and_is_shown() -> None:
     assert "X000" in result.reason
 
 
+def test_an_output_that_ends_early_fails() -> None:
+    class Short(EchoDecoder):
+        def decode(self, prompts: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
+            outputs = super().decode(prompts, **options)
+            return [output[:5] for output in outputs] if options["dspark"].get("num_filler") else outputs
+
+    assert "with fillers differs" in self_test(Short()).reason
+
+
 def test_equal_outputs_outside_the_grammar_fail() -> None:
     class Free(EchoDecoder):
         def decode(self, prompts: Sequence[Sequence[int]], **_: Any) -> list[list[int]]:  # type: ignore[override]
