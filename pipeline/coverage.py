@@ -79,10 +79,10 @@ def classify(json_schema: Mapping[str, Any], dropped: set[str]) -> tuple[Keyword
 _NARROWER = {
     "integer": "integers: within int64 (x-arrow decimal128 takes more digits)",
     "number": "numbers: at most 40 digits before and 40 after the point",
-    "date-time": "date-time: with capital T and Z, at most 9 digits of a second",
-    "date-time-local": "date-time-local: with capital T, at most 9 digits of a second",
-    "time": "time: with capital Z, at most 9 digits of a second",
-    "time-local": "time-local: at most 9 digits of a second",
+    "date-time": "date-time: with a zone, capital T and Z, at most 9 digits of a second",
+    "date-time-local": "date-time-local: without a zone, with capital T, at most 9 digits of a second",
+    "time": "time: with a zone, capital Z, at most 9 digits of a second",
+    "time-local": "time-local: without a zone, at most 9 digits of a second",
 }
 
 

@@ -157,7 +157,7 @@ def _unify(one: FieldType, other: FieldType) -> FieldType:
         return replace(one, item=_unify(one.item, other.item), nullable=nullable)
     if replace(one, nullable=nullable) == replace(other, nullable=nullable):
         return replace(one, nullable=nullable)
-    if "decimal" in kinds and kinds <= {"decimal", "integer", "number", "string"}:
+    if "decimal" in kinds and kinds <= {"decimal", "integer", "number"}:
         return replace(one if one.kind == "decimal" else other, nullable=nullable)
     if kinds <= {"integer", "number"}:
         return FieldType(

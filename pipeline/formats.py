@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 _LOCAL_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?", re.ASCII)
 _LOCAL_DATE_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T(.+)", re.ASCII)
+_DURATION = re.compile(r"[-+]?P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.ASCII)
 
 
 def is_time_local(text: str) -> bool:
@@ -27,9 +28,15 @@ def is_date_time_local(text: str) -> bool:
     return True
 
 
+def is_iso_duration(text: str) -> bool:
+    """An ISO 8601 duration with an optional sign and an optional fraction of a second, as ``-P1DT2H0.5S``."""
+    return _DURATION.fullmatch(text) is not None
+
+
 EXTRA_FORMATS: dict[str, Callable[[str], bool]] = {
     "time-local": is_time_local,
     "date-time-local": is_date_time_local,
+    "iso-duration": is_iso_duration,
 }
 FORMAT_EXAMPLES = {
     "date": "a date that exists, as 2024-02-29",
@@ -41,4 +48,5 @@ FORMAT_EXAMPLES = {
     "email": "an e-mail address",
     "uri": "an absolute URI, as https://example.org/x",
     "duration": "an ISO 8601 duration, as P1DT2H",
+    "iso-duration": "an ISO 8601 duration, as P1DT2H or PT0.5S",
 }

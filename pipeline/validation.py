@@ -18,7 +18,9 @@ from pipeline.messages import error_message, field_errors, got, path_text
 from pipeline.normalising import normalise
 from pipeline.schema import Schema
 from pipeline.schema_types import field_type
+from pipeline.set_order import in_order
 from pipeline.strict_json import JsonTextError, decimal_text, dumps, loads
+from pipeline.subschemas import walk
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -62,6 +64,7 @@ class Validator:
         self._nul = nul
         self._type = field_type(schema)
         self._model: type[BaseModel] | None = schema.model_class()
+        self._has_sets = any(isinstance(n, dict) and n.get("uniqueItems") is True for _, n in walk(schema.json_schema))
         self._checks = [
             jsonschema_rs.Draft202012Validator(
                 document, validate_formats=schema.formats == "assert", formats=EXTRA_FORMATS, offline=True
@@ -122,15 +125,18 @@ class Validator:
         except Exception as error:  # a user's validator may raise anything; the row is at fault, not the job
             message = f"a validator of {self._model.__name__} raised {type(error).__name__}: {str(error)[:200]}"
             return Invalid(RejectReason.SCHEMA_MISMATCH, (FieldError("", message, "validator"),))
-        return self._dump(record)
+        return self._dump(record, value)
 
-    def _dump(self, record: BaseModel) -> Valid | Invalid:
+    def _dump(self, record: BaseModel, read: Any) -> Valid | Invalid:
         """Defaults are written out; where one does not fit its own field, only what was read is."""
         errors: list[FieldError] = []
         for exclude_unset in (False, True):
             try:
                 text = record.model_dump_json(by_alias=True, round_trip=True, exclude_unset=exclude_unset)
                 value = loads(text, max_depth=self._max_depth)
+                if self._has_sets:
+                    plain = record.model_dump(by_alias=True, round_trip=True, exclude_unset=exclude_unset)
+                    value = in_order(plain, value, read)
             except Exception as error:  # a user's serialiser may raise anything
                 errors = [FieldError("", f"the class cannot write this value: {str(error)[:200]}", "serialisation")]
                 continue
