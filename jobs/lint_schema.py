@@ -39,7 +39,7 @@ Exit codes: 0 usable, 1 lint itself failed, 2 the schema cannot be used.
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("schema_spec", metavar="SCHEMA")
 @click.option("--tokenizer", metavar="DIR", help="Model folder whose tokenizer the masks are measured with.")
-@click.option("--layout", type=click.Choice(["spaced", "indented", "compact"]), default="spaced", show_default=True)
+@click.option("--layout", type=click.Choice(["indented", "spaced", "compact"]), default="indented", show_default=True)
 @click.option("--compile/--no-compile", "compile_grammar", default=True, help="Compile and measure. [default: on]")
 @click.option(
     "--time-limit", "time_limit_s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,

@@ -83,7 +83,7 @@ class DecodingConfig(Settings):
     was missed (:mod:`pipeline.uniting`); the first that adds nothing is the last.
     """
 
-    layout: Layout = "spaced"
+    layout: Layout = "indented"
     max_output_tokens: int = Field(default=1024, ge=1)
     truncation_factor: int = Field(default=4, ge=1)
     temperature: float = Field(default=0.0, ge=0.0)

@@ -27,7 +27,7 @@ def run_decode(
     documents: Path | None = None,
     schema_spec: str | None = None,
     examples: Sequence[Example] = (),
-    layout: Layout = "spaced",
+    layout: Layout = "indented",
     limit: int | None = None,
     max_tokens: int = 1024,
     variants: Sequence[Variant] = VARIANTS,

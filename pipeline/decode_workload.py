@@ -44,7 +44,7 @@ def load_workload(
     documents: Path | None = None,
     schema_spec: str | None = None,
     examples: Sequence[Example] = (),
-    layout: Layout = "spaced",
+    layout: Layout = "indented",
     limit: int | None = None,
 ) -> Workload:
     """Read ``documents`` (JSON Lines with ``id`` and ``text``); None: the packaged order samples and their examples.

@@ -26,7 +26,7 @@ class DraftsSettings:
     documents: Path
     schema: str
     tokenizer: Path
-    layout: Layout = "spaced"
+    layout: Layout = "indented"
     order: str = "given"
     without: frozenset[str] = frozenset()
     max_draft_tokens: int = 16

@@ -32,7 +32,7 @@ class GrammarSpec:
 
 
 def build_grammar(
-    schema: Schema, *, layout: Layout = "spaced", max_json_depth: int = 128, max_list_items: int | None = None
+    schema: Schema, *, layout: Layout = "indented", max_json_depth: int = 128, max_list_items: int | None = None
 ) -> GrammarSpec:
     """The grammar of one record.
 

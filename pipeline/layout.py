@@ -12,12 +12,12 @@ from pipeline.shape_builder import is_free
 from pipeline.strict_json import dumps, whole_numbers
 
 
-def render(schema: Schema, value: Any, *, layout: str = "spaced") -> str:
+def render(schema: Schema, value: Any, *, layout: str = "indented") -> str:
     """The text that the grammar of ``layout`` (spaced, indented, compact) takes for a valid value."""
     return render_value(schema.json_schema, value, layout=layout)
 
 
-def render_value(json_schema: Mapping[str, Any], value: Any, *, layout: str = "spaced") -> str:
+def render_value(json_schema: Mapping[str, Any], value: Any, *, layout: str = "indented") -> str:
     """As :func:`render`, for a canonical JSON Schema."""
     separators = (",", ":") if layout == "compact" else (", ", ": ")
     writer = _Writer(Expander(dict(json_schema)), separators)

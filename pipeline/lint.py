@@ -42,7 +42,7 @@ class LintReport:
 def lint(
     schema: Schema,
     *,
-    layout: Layout = "spaced",
+    layout: Layout = "indented",
     tokenizer_folder: str | Path | None = None,
     compile_grammar: bool = True,
     time_limit_s: float = 60.0,

@@ -33,7 +33,7 @@ class OutputSize:
         return None if self.longest_chars is None else round(self.longest_chars / CHARS_PER_TOKEN)
 
 
-def output_size(json_schema: Mapping[str, Any], layout: str = "spaced") -> OutputSize:
+def output_size(json_schema: Mapping[str, Any], layout: str = "indented") -> OutputSize:
     """Sizes in the one-line layouts; ``indented`` adds line breaks that this counts as two characters a member."""
     table, root, _ = build_shapes(json_schema)
     sizes = _Sizes(table, 2 if layout == "spaced" else 1 if layout == "compact" else 6)

@@ -60,7 +60,7 @@ class Prompting:
         *,
         config: PromptConfig,
         json_schema: Mapping[str, Any],
-        layout: Layout = "spaced",
+        layout: Layout = "indented",
     ) -> None:
         self._tokenizer = tokenizer
         self._layout = layout

@@ -87,7 +87,7 @@ def test_a_control_token_inside_a_string_neither_ends_the_record_nor_the_matcher
 
     inner = AutoTokenizer.from_pretrained(str(ensure_demo_model()))
     info = xgr.TokenizerInfo.from_huggingface(inner)
-    grammar = xgr.Grammar.from_ebnf(build_grammar(load_schema(CASES["bug-042"]["schema"])).text)
+    grammar = xgr.Grammar.from_ebnf(build_grammar(load_schema(CASES["bug-042"]["schema"]), layout="spaced").text)
     matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info, max_threads=1).compile_grammar(grammar))
     bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
 

@@ -45,7 +45,7 @@ def test_a_second_pass_sees_what_was_found_and_adds_what_was_missed() -> None:
     assert json.loads(record.json) == record.value
     assert [(a.number, a.output_tokens) for a in record.attempts] == [(1, len(answer("x"))), (2, len(answer("x", "y")))]
     assert not is_retried(record.attempts)
-    assert answer("x") in prompts[1]
+    assert json.dumps(json.loads(answer("x")), indent=2) in prompts[1]
     assert prompts[1].startswith(prompts[0].removesuffix("</user><assistant>"))
 
 

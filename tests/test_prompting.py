@@ -35,7 +35,7 @@ def test_all_prompts_share_the_instructions_and_examples_as_a_token_prefix() -> 
     start = one.document_span[0]
     assert one.token_ids[:start] == two.token_ids[:start]
     text = "".join(map(chr, one.token_ids))
-    assert text.index("Do it.") < text.index("the first letter") < text.index('{"a": "x"}') < text.index("one")
+    assert text.index("Do it.") < text.index("the first letter") < text.index('{\n  "a": "x"\n}') < text.index("one")
     assert "".join(map(chr, one.token_ids[slice(*one.document_span)])) == "one"
     assert len(one.token_ids) == prompting.num_fixed_tokens + 3
 
@@ -61,7 +61,7 @@ def test_the_prompt_of_a_further_pass_extends_the_first_prompt_and_shows_what_wa
     assert again.token_ids[:end] == first.token_ids[:end]
     assert again.document_span == first.document_span
     tail = "".join(map(chr, again.token_ids[end:]))
-    assert tail.index('{"a": "x"}') < tail.index("missed")
+    assert tail.index('{\n  "a": "x"\n}') < tail.index("missed")
     assert tail.endswith("<assistant>")
 
 
