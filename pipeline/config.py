@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import ConfigError
-from pipeline.setting_faults import fault_line, holds
+from pipeline.setting_faults import engine_arg_fault, fault_line, holds
+from pipeline.settings_file import read_settings
 
 Layout = Literal["spaced", "indented", "compact"]
 InputFormat = Literal["jsonl", "parquet", "csv", "text", "table", "pdf", "html", "docx"]
@@ -118,10 +119,13 @@ class EngineConfig(Settings):
 
     @field_validator("args")
     @classmethod
-    def _no_min_tokens(cls, args: dict[str, Any]) -> dict[str, Any]:
+    def _can_be_right(cls, args: dict[str, Any]) -> dict[str, Any]:
         for forbidden in ("model", "revision", "min_tokens"):
             if forbidden in args:
                 raise ValueError(f"{forbidden} cannot be set here")
+        faults = [fault for name, value in args.items() if (fault := engine_arg_fault(name, value))]
+        if faults:
+            raise ValueError("; ".join(faults))
         return args
 
     @field_validator("base_url")
@@ -253,7 +257,7 @@ def load_config(values: Mapping[str, Any], *, file: Path | None = None) -> RunCo
     Raises:
         ConfigError: unreadable file, unknown key, or a value out of range; names each of them.
     """
-    base = _read_yaml(file) if file else {}
+    base = read_settings(file) if file else {}
     try:
         return RunConfig.model_validate(_merge(base, values))
     except ValidationError as error:
@@ -261,22 +265,6 @@ def load_config(values: Mapping[str, Any], *, file: Path | None = None) -> RunCo
         in_file = file is not None and not any(holds(values, fault["loc"]) for fault in faults)
         lines = [fault_line(fault, RunConfig) for fault in faults]
         raise ConfigError(f"wrong settings{f' in {file}' if in_file else ''}: " + "; ".join(lines)) from None
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"config file {file} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"config file {file} cannot be read: {error}") from None
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"config file {file} must hold a mapping, found {type(loaded).__name__}")
-    return loaded
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

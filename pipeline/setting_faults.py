@@ -11,6 +11,18 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_COUNTS = frozenset(
+    {
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "data_parallel_size",
+    }
+)
+_SHARES = frozenset({"gpu_memory_utilization"})
+
 
 def fault_line(fault: ErrorDetails, settings: type[BaseModel]) -> str:
     """One fault of values for ``settings``; what came is repeated only where it cannot be a secret."""
@@ -25,6 +37,15 @@ def fault_line(fault: ErrorDetails, settings: type[BaseModel]) -> str:
     elif kind.startswith(("greater_than", "less_than", "literal_error")):
         message = f"{message}, got {fault['input']!r}"
     return f"{'.'.join(map(str, (*section, name)))}: {message}"
+
+
+def engine_arg_fault(name: str, value: Any) -> str | None:
+    """What is wrong with an engine argument that can be judged without vLLM; None for the others and for right ones."""
+    if name in _COUNTS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        return f"{name} must be a whole number of at least 1, got {value!r}"
+    if name in _SHARES and (not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1):
+        return f"{name} must be a number above 0 and at most 1, got {value!r}"
+    return None
 
 
 def holds(values: Any, place: Sequence[int | str]) -> bool:

@@ -17,7 +17,7 @@ from pipeline import errors
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("pyspark", "pyarrow", "torch", "vllm")
 LAYERS: list[set[str]] = [
-    {"data", "errors", "setting_faults"},
+    {"data", "errors", "setting_faults", "settings_file"},
     {"config"},
     set(),  # pure modules: everything in pipeline/ that no other layer names
     {"extractor", "testing", "tokenizer", "demo_model", "models"},

@@ -32,6 +32,16 @@ def test_values_win_over_the_file_key_by_key(tmp_path: Path) -> None:
         ('prompt: {instructions: "\\uD800"}', "lone surrogate"),
         ("- a list", "mapping"),
         ("a: [", "cannot be read"),
+        ("engine: {args: {max_model_len: 0}}", "max_model_len must be a whole number of at least 1, got 0"),
+        ("engine: {args: {max_model_len: abc}}", "max_model_len must be a whole number of at least 1, got 'abc'"),
+        ("engine: {args: {tensor_parallel_size: true}}", "tensor_parallel_size must be a whole number"),
+        ("engine: {args: {gpu_memory_utilization: 90}}", "gpu_memory_utilization must be a number above 0"),
+        ("quiet: true\nengine: {model: a}\nquiet: false", "quiet is set twice, in lines 1 and 3"),
+        (
+            "engine:\n  args:\n    dtype: float32\n    'dtype': auto\n",
+            r"engine\.args\.dtype is set twice, in lines 3 and 4",
+        ),
+        ("prompt: {examples: [{text: a, text: b, output: {}}]}", r"prompt\.examples\.0\.text is set twice"),
     ],
 )
 def test_a_wrong_file_is_one_error_that_names_the_setting(tmp_path: Path, text: str, named: str) -> None:
@@ -60,6 +70,14 @@ def test_a_fault_says_what_came_what_is_known_and_where_it_stands(tmp_path: Path
     assert str(file) not in str(caught.value)
     assert "input.limit: Input should be greater than or equal to 1, got 0" in str(caught.value)
     assert "got 'xml'" in str(caught.value)
+
+
+def test_aliases_and_merged_mappings_are_no_repeated_keys(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("engine: {args: &common {dtype: auto}}\ndspark: {enabled: true}\noutput: {path: dtype}\n")
+    assert load_config({}, file=file).engine.args == {"dtype": "auto"}
+    file.write_text("engine: {args: {<<: {dtype: auto, seed: 1}, dtype: float32}}\n")
+    assert load_config({}, file=file).engine.args == {"dtype": "float32", "seed": 1}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def _arguments(folder: Path, **changes: str | None) -> list[str]:
         ({"limit": "0"}, "limit"),
         ({"max_reject_rate": "7"}, "max_reject_rate"),
         ({"engine_arg": "tensor_parallel_size"}, "key=value"),
+        ({"engine_arg": "max_model_len=0"}, "max_model_len must be a whole number of at least 1, got 0"),
+        ({"engine_arg": "max_model_len=abc"}, "max_model_len must be a whole number of at least 1, got 'abc'"),
         ({"examples": "gone.jsonl"}, "gone.jsonl"),
         ({"instructions": "@gone.txt"}, "gone.txt"),
         ({"id_field": "name"}, "--id-field"),
