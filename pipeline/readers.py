@@ -19,7 +19,8 @@ from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
 from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources import SPLIT_BYTES, Read, SourceFile, check_columns, check_parquet, list_files, read_function
+from pipeline.parquet_files import check_parquet
+from pipeline.sources import SPLIT_BYTES, Read, SourceFile, check_columns, list_files, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def read_through(spark: SparkSession, config: InputConfig, step: Step | None) ->
     if kind == "table":
         return apply_step(documents_of(_table(spark, config.path), config), step)
     if kind == "parquet":
-        check_parquet(list_files(config.path, suffix=None)[0])
+        names = [config.text_column, *([config.id_column] if config.id_column else _ID_COLUMNS)]
+        check_parquet(list_files(config.path, suffix=None), names)
         return apply_step(documents_of(_parquet(spark, config.path), config), step)
     if kind in get_args(FileFormat):
         check_available(cast(FileFormat, kind))

@@ -107,18 +107,6 @@ def check_columns(files: list[SourceFile], *, kind: str, id_column: str | None, 
     return id_column or next((name for name in ("doc_id", "id") if name in columns), None)
 
 
-def check_parquet(file: SourceFile) -> None:
-    """Raise :class:`InputError` where a file is no Parquet file, before Spark says so in two hundred lines."""
-    import pyarrow.parquet as pq
-
-    folder, _, name = file.uri.rpartition("/")
-    with Storage(folder).open_input_file(name) as stream:
-        try:
-            pq.ParquetFile(stream)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"cannot read {file.name} as Parquet: {error}") from None
-
-
 def split_file(file: SourceFile) -> list[tuple[int, int]]:
     """Byte ranges in which a JSON Lines file is read."""
     if file.is_compressed:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import sources
 from pipeline.errors import ConfigError, InputError
+from pipeline.parquet_files import MAX_CHECKED, check_parquet
 from pipeline.sources import SourceFile, check_columns, list_files, read_function, split_file
 
 
@@ -151,3 +153,39 @@ def test_a_missing_column_is_found_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputError, match="header"):
         check_columns([_file(tmp_path / "empty.csv")], kind="csv", id_column=None, text_column="text")
+
+
+def test_every_parquet_file_has_the_columns_that_are_read(tmp_path: Path) -> None:
+    def write(name: str, **columns: pa.Array) -> None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), tmp_path / name)
+
+    def check(*names: str) -> None:
+        check_parquet(list_files(str(tmp_path), suffix=None), names)
+
+    text, ids = pa.array(["x"]), pa.array([1])
+    write("a/0.parquet", id=ids, text=text, other=ids)
+    write("a/1.parquet", id=ids, text=text.dictionary_encode())
+    write("b/2.parquet", id=ids, text=text.cast(pa.large_string()), other=text)
+    check("text", "id")
+    (tmp_path / "a/1.parquet").unlink()
+    with pytest.raises(InputError, match=r"column 'other' is string in b/2\.parquet and int64 in a/0\.parquet"):
+        check("text", "other")
+    write("b/3.parquet", id=ids, body=text)
+    with pytest.raises(InputError, match=r"b/3\.parquet has no column 'text', which a/0\.parquet has"):
+        check("text", "id")
+    write("b/3.parquet", id=text, text=text)
+    with pytest.raises(InputError, match="column 'id' is string in"):
+        check("text", "id")
+    (tmp_path / "b/3.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(InputError, match=r"cannot read b/3\.parquet as Parquet"):
+        check("text", "id")
+
+
+def test_only_so_many_parquet_files_are_looked_at(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["x"]}), tmp_path / "a.parquet")
+    good = list_files(str(tmp_path / "a.parquet"), suffix=None)
+    gone = SourceFile(str(tmp_path / "gone.parquet"), "gone.parquet", 1)
+    check_parquet([*good * MAX_CHECKED, gone], ["text"])
+    with pytest.raises(InputError, match=r"gone\.parquet"):
+        check_parquet([*good, gone], ["text"])
