@@ -52,11 +52,24 @@ class Example(Settings):
 
 
 class PromptConfig(Settings):
-    """What the model reads before the document. ``show_schema`` adds a short description of the fields."""
+    """What the model reads before the document. ``show_schema`` adds a short description of the fields.
+
+    ``template_options`` are variables of the model's chat template, as ``{reasoning_effort: low}``. Thinking cannot be
+    switched on: the grammar holds from the first token, so a model would find its first word taken.
+    """
 
     instructions: Text = "Extract the information from the document as one JSON object."
     examples: tuple[Example, ...] = ()
     show_schema: bool = True
+    template_options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("template_options")
+    @classmethod
+    def _thinks_in_a_field(cls, options: dict[str, Any]) -> dict[str, Any]:
+        on = [name for name in ("enable_thinking", "thinking") if options.get(name)]
+        if on:
+            raise ValueError(f"{on[0]} must be off; a model may think in a text field that the schema has first")
+        return options
 
 
 class ChunkingConfig(Settings):

@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipeline.subschemas import walk
+
+NULL_RULE = "Write null where the document does not say it."
 _MAX_ENUM_VALUES = 30
 
 
 def describe_fields(json_schema: Mapping[str, Any]) -> str:
-    """One line per field, nested by indentation: ``- name (type): description``.
+    """One line per field, nested by indentation: ``- name (type): description``; what null means where it is allowed.
 
     ``json_schema`` is a canonical schema with local ``$ref`` only. Recursive parts are described once.
     """
-    return "\n".join(_lines(json_schema, json_schema, depth=0, seen=()))
+    lines = list(_lines(json_schema, json_schema, depth=0, seen=()))
+    if any(_allows_null(node) for _, node in walk(json_schema)):
+        lines.append(NULL_RULE)
+    return "\n".join(lines)
+
+
+def _allows_null(node: Any) -> bool:
+    if not isinstance(node, Mapping):
+        return False
+    return "null" in node.get("type", ()) or None in node.get("enum", ())
 
 
 def _lines(node: Mapping[str, Any], root: Mapping[str, Any], *, depth: int, seen: tuple[str, ...]) -> Iterator[str]:

@@ -9,6 +9,11 @@ from pipeline.chat_markers import MARKERS, added_tokens, plain_encoder
 from pipeline.dspark.tokens import TokenTable, build_token_table
 from pipeline.errors import ConfigError
 
+NO_THINKING: Mapping[str, Any] = {"enable_thinking": False, "thinking": False}
+"""What chat templates call it: the first Qwen, GLM and others, the second DeepSeek and Granite."""
+
+_END_OF_THOUGHT = "\n\n</think>\n\n"
+
 
 class Tokenizer:
     """Wraps a Hugging Face tokenizer; torch is not needed.
@@ -17,15 +22,23 @@ class Tokenizer:
     never speak for the chat template.
     """
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, *, template_options: Mapping[str, Any] | None = None) -> None:
         self._inner = inner
+        self._template_options = {**NO_THINKING, **(template_options or {})}
         self._added = added_tokens(inner)
         self._plain: Any = None
         self._table: TokenTable | None = None
 
     @classmethod
-    def load(cls, model: str, *, revision: str | None = None, trust_remote_code: bool = False) -> Tokenizer:
-        """Load from a local folder or a hub id.
+    def load(
+        cls,
+        model: str,
+        *,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> Tokenizer:
+        """Load from a local folder or a hub id. ``template_options`` are variables of the chat template.
 
         Raises:
             ConfigError: there is no usable tokenizer at ``model``.
@@ -40,7 +53,7 @@ class Tokenizer:
                 f"model {model!r}: its tokenizer cannot be loaded: {reason}",
                 hint="pass a folder with tokenizer.json, a hub id that this machine can reach, or 'demo'",
             ) from None
-        return cls(inner)
+        return cls(inner, template_options=template_options)
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text: no special tokens are added, none is recognised."""
@@ -83,9 +96,10 @@ class Tokenizer:
         return str(self._inner.bos_token or "")
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Messages (``role``, ``content``) as text up to where the model answers; thinking is switched off.
+        """Messages (``role``, ``content``) as text up to where the model answers, which it does at once.
 
-        Templates that know no system role get its text in front of the first user message.
+        Thinking is switched off by the names that templates have for it; where a template opens it all the same, it is
+        closed. Templates that know no system role get its text in front of the first user message.
         """
         from jinja2 import TemplateError
 
@@ -99,8 +113,9 @@ class Tokenizer:
             return self._apply([joined, *rest])
 
     def _apply(self, messages: Sequence[Mapping[str, str]]) -> str:
-        return str(
+        text = str(
             self._inner.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True, enable_thinking=False
+                list(messages), tokenize=False, add_generation_prompt=True, **self._template_options
             )
         )
+        return f"{text.rstrip()}{_END_OF_THOUGHT}" if text.rstrip().endswith("<think>") else text

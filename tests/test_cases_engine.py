@@ -63,18 +63,33 @@ def test_no_family_s_end_marker_in_a_document_is_a_control_token(case_id: str, f
     assert all(MARKERS.search(text) for text in given(case_id)["documents"])
 
 
+TURNS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+ANSWER_AT_ONCE = {
+    "switched by enable_thinking": "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}",
+    "switched by thinking": "{% if thinking %}<think>{% else %}</think>{% endif %}",
+    "always opened": "<think>\n",
+    "no thinking": "",
+}
+
+
+@pytest.mark.parametrize("template", ANSWER_AT_ONCE)
 @about("034")
-def test_thinking_is_switched_off_in_the_prompt_because_the_grammar_holds_from_the_first_token(case_id: str) -> None:
+def test_every_family_answers_at_once_because_the_grammar_holds_from_the_first_token(
+    case_id: str, template: str
+) -> None:
     from transformers import AutoTokenizer
 
     inner = AutoTokenizer.from_pretrained(str(ensure_demo_model()))
-    inner.chat_template = (
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-        "<|im_start|>assistant\n"
-        "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
-    )
+    inner.chat_template = TURNS + ANSWER_AT_ONCE[template]
     rendered = Tokenizer(inner).render([{"role": "user", "content": given(case_id)["document"]}])
-    assert rendered.endswith("<think>\n\n</think>\n\n")
+    answer = rendered.partition("<|im_start|>assistant\n")[2]
+    assert not answer.strip() or answer.strip().endswith("</think>")
+    inner.chat_template = TURNS + "{{ effort | default('none') }}"
+    assert Tokenizer(inner).render([{"role": "user", "content": "x"}]).endswith("none")
+    low = Tokenizer(inner, template_options={"effort": "low"})
+    assert low.render([{"role": "user", "content": "x"}]).endswith("low")
 
 
 @about("082")

@@ -41,6 +41,7 @@ def test_values_win_over_the_file_key_by_key(tmp_path: Path) -> None:
             "engine:\n  args:\n    dtype: float32\n    'dtype': auto\n",
             r"engine\.args\.dtype is set twice, in lines 3 and 4",
         ),
+        ("prompt: {template_options: {enable_thinking: true}}", "enable_thinking must be off"),
         ("prompt: {examples: [{text: a, text: b, output: {}}]}", r"prompt\.examples\.0\.text is set twice"),
     ],
 )

@@ -132,6 +132,7 @@ def test_fields_are_described_once_with_type_nesting_and_description() -> None:
         "- kind (one of a, b or null)",
         "- next (object or null)",
         "  - next (value)",
+        "Write null where the document does not say it.",
     ]
 
 

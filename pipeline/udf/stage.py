@@ -217,7 +217,10 @@ def load_tokenizer(config: RunConfig, model: str) -> Any:
     from pipeline.tokenizer import Tokenizer
 
     return Tokenizer.load(
-        model, revision=config.engine.revision, trust_remote_code=bool(config.engine.args.get("trust_remote_code"))
+        model,
+        revision=config.engine.revision,
+        trust_remote_code=bool(config.engine.args.get("trust_remote_code")),
+        template_options=config.prompt.template_options,
     )
 
 
