@@ -168,7 +168,9 @@ class RequestDrafter:
             self._tracker, self._learner.situation, output=self._output, oracle=_Grammar(matcher), limit=limit
         )
         self._plan, self._planned_from, self._num_drafted = plan, len(self._output), 0
-        ids = self._tokenizer.encode_after(self._tail, plan.text) if plan.text else []
+        # A space goes into one token with what follows it.
+        text = plan.text[:-1] if plan.text[-1:] == b" " else plan.text
+        ids = self._tokenizer.encode_after(self._tail, text) if text else []
         ids = self._memory.spellings.respell(ids)[:max_tokens]
         data = self._tokenizer.decode_bytes(ids)
         legal = _num_legal(matcher, ids, data if plan.text.startswith(data) else b"")

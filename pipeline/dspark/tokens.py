@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 # A tail longer than this no longer changes how the text after it is split.
 _TAIL_TOKENS = 2
+# Stretches that tokenizers split without regard to what stands around them, so that their ids can be kept: words with
+# the space before them, runs of signs around quotes, indentation up to its last space.
+_FINE = re.compile(
+    rb' ?(?:[^ "]*[A-Za-z0-9\x80-\xff]|'
+    rb'(?:[^ "A-Za-z0-9\x80-\xff]*(?:"[^ "A-Za-z0-9\x80-\xff]*)+|[^ "]+)(?:(?<=\n) +(?= |\Z))?)| +(?= )| +'
+)
+# Where the vocabulary has tokens with letters and quotes in one, or even several words, fewer borders are sure.
+_COARSE, _CROSSES_QUOTES = re.compile(rb" ?[^ ]+| +(?= )| +"), re.compile(rb'."[A-Za-z0-9]|[A-Za-z0-9]"')
+_WHOLE, _CROSSES_SPACES = re.compile(rb"(?s).+"), re.compile(rb"[A-Za-z0-9] [A-Za-z0-9]")
+_MAX_KNOWN = 50_000
+_MAX_PIECE_BYTES = 64
 
 
 class Encoding(Protocol):
@@ -37,12 +49,22 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """A tokenizer with the bytes of each token in a table; `pieces[token_id]` is empty for special tokens."""
+    """A tokenizer with the bytes of each token in a table; `pieces[token_id]` is empty for special tokens.
+
+    Keeps the ids of at most 50,000 short pieces of text (some 20 MiB): encoding a draft anew costs more than all else.
+    """
 
     tokenizer: HuggingFaceTokenizer
     pieces: list[bytes]
     sizes: list[int]
     special_ids: frozenset[int]
+    _known: dict[bytes, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _piece: re.Pattern[bytes] = field(default=_WHOLE, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        vocabulary = b"\n".join(self.pieces)
+        if not _CROSSES_SPACES.search(vocabulary):
+            object.__setattr__(self, "_piece", _COARSE if _CROSSES_QUOTES.search(vocabulary) else _FINE)
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text` as the start of an output, without special tokens or a space put first."""
@@ -70,17 +92,58 @@ class TokenTable:
             start -= 1
             tail = self.decode_bytes(tail_ids[start:])
         try:
-            joined = (tail + text).decode()
+            if tail:
+                ids = self._continued(tail, text)
+                if ids is not None:
+                    return ids
+            return self._encode_pieces(self._piece.findall(text))
         except UnicodeDecodeError:
             return []
-        if tail:
-            ids = self._split(self._raw(joined), len(tail), len(tail) + len(text))
-            if ids is not None:
-                return ids
-        try:
-            return self.encode(text.decode())
-        except UnicodeDecodeError:
-            return []
+
+    def _continued(self, tail: bytes, text: bytes) -> list[int] | None:
+        """The ids of `text` after `tail`, or None where a token goes over the border."""
+        border, position = len(tail), 0
+        pieces: list[bytes] = self._piece.findall(tail + text)
+        for index, piece in enumerate(pieces):
+            if position == border:
+                return self._encode_pieces(pieces[index:])
+            position += len(piece)
+            if position > border:
+                inside = border - position + len(piece)
+                ids = self._split(self._encode_pieces(pieces[index : index + 1]), inside, len(piece))
+                return None if ids is None else ids + self._encode_pieces(pieces[index + 1 :])
+        return []
+
+    def _encode_pieces(self, pieces: list[bytes]) -> list[int]:
+        """The ids of pieces that follow each other; neighbours not met before are encoded together."""
+        known, ids, missing = self._known, [], []
+        for piece in pieces:
+            found = known.get(piece)
+            if found is None:
+                missing.append(piece)
+                continue
+            if missing:
+                ids += self._encode_missing(missing)
+                missing = []
+            ids += found
+        return ids + self._encode_missing(missing) if missing else ids
+
+    def _encode_missing(self, pieces: list[bytes]) -> list[int]:
+        ids = self.encode(b"".join(pieces).decode())
+        known, sizes, at, position, end = self._known, self.sizes, 0, 0, 0
+        if len(known) > _MAX_KNOWN:
+            known.clear()
+        for piece in pieces:
+            end += len(piece)
+            first = at
+            while position < end and at < len(ids):
+                position += sizes[ids[at]]
+                at += 1
+            if position != end:  # a token goes over the end of the piece: it has no ids of its own here
+                break
+            if len(piece) <= _MAX_PIECE_BYTES:
+                known[piece] = ids[first:at]
+        return ids
 
     def _raw(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
