@@ -203,6 +203,7 @@ class DecodeBenchmark:
                 max_tokens=max_tokens,
                 grammar=workload.grammar,
                 document_span=workload.prompts[d].document_span,
+                example_spans=workload.prompts[d].example_spans,
             )
             for d in documents
         ]

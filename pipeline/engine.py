@@ -175,7 +175,14 @@ class VllmEngine:
             output_kind=RequestOutputKind.DELTA,
             stop_token_ids=self._stop_tokens,
             structured_outputs=StructuredOutputsParams(grammar=request.grammar) if request.grammar else None,
-            extra_args={"dspark": {"document_start": start, "document_end": end, "enabled": self._drafts}},
+            extra_args={
+                "dspark": {
+                    "document_start": start,
+                    "document_end": end,
+                    "enabled": self._drafts,
+                    "examples": [list(span) for span in request.example_spans],
+                }
+            },
         )
 
     def _take(self, output: Any) -> Completion | None:

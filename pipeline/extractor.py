@@ -156,6 +156,7 @@ class Extractor:
                 grammar=self._grammar,
                 document_span=job.prompt.document_span,
                 wants_logprobs=self._wants_confidence,
+                example_spans=job.prompt.example_spans,
             )
         )
 

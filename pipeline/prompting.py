@@ -8,6 +8,7 @@ token prefix, which the engine's prefix cache keeps.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,9 @@ class Prompting:
         for example in config.examples:
             self._shared.append(("user", example.text))
             self._shared.append(("assistant", render_value(json_schema, example.output, layout=layout)))
-        self._prefix, self._suffix = self._frame(self._shared)
+        pieces = self._pieces([*self._shared, ("user", "")])
+        self._prefix, self._suffix = _join(pieces[:-1]), pieces[-1]
+        self._example_spans = _spans(pieces, len(config.examples))
 
     @property
     def num_fixed_tokens(self) -> int:
@@ -89,7 +92,7 @@ class Prompting:
         """Prompt of the first attempt."""
         document = self._tokenizer.encode(chunk.text)
         start = len(self._prefix)
-        return Prompt([*self._prefix, *document, *self._suffix], (start, start + len(document)))
+        return Prompt([*self._prefix, *document, *self._suffix], (start, start + len(document)), self._example_spans)
 
     def retry(self, chunk: Chunk, raw_output: str, errors: Sequence[FieldError]) -> Prompt:
         """Prompt that shows the model its output and what is wrong with it; shares the first prompt's tokens."""
@@ -106,11 +109,9 @@ class Prompting:
         pieces = self._pieces([*self._shared, ("user", ""), *turns])
         # what follows the document's own marker: end of the user turn, the answer, what is wanted now
         tail = pieces[2 * (len(self._shared) + 1) :]
-        return Prompt([*first.token_ids[: first.document_span[1]], *_join(tail)], first.document_span)
-
-    def _frame(self, shared: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
-        pieces = self._pieces([*shared, ("user", "")])
-        return _join(pieces[:-1]), pieces[-1]
+        return Prompt(
+            [*first.token_ids[: first.document_span[1]], *_join(tail)], first.document_span, first.example_spans
+        )
 
     def _pieces(self, turns: Sequence[tuple[str, str]]) -> list[list[int]]:
         """Token ids, alternating template text and free text; ``2 * len(turns) + 1`` pieces."""
@@ -133,6 +134,16 @@ class Prompting:
             return self._tokenizer.render([{"role": role, "content": content} for role, content in marked])
         titles = {"system": "{}\n\n", "user": "Document:\n{}\n\nJSON:\n", "assistant": "{}\n\n"}
         return self._tokenizer.bos_token + "".join(titles[role].format(content) for role, content in marked)
+
+
+def _spans(pieces: Sequence[list[int]], num_examples: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Token ranges of each example's document and output; the free texts are the odd pieces, the first the system's."""
+    ends = list(itertools.accumulate(len(piece) for piece in pieces))
+    spans = []
+    for index in range(num_examples):
+        document, output = 4 * index + 3, 4 * index + 5
+        spans.append((ends[document - 1], ends[document], ends[output - 1], ends[output]))
+    return tuple(spans)
 
 
 def _join(pieces: Sequence[list[int]]) -> list[int]:

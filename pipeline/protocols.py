@@ -14,6 +14,7 @@ from pipeline.validation import Invalid, Valid
 class Request:
     """One prompt for the engine. ``document_span`` is the token range of the document inside the prompt.
 
+    ``example_spans`` are the few-shot examples': token ranges of document and output, as (start, end, start, end).
     ``seed`` replaces the engine's where a temperature is set. ``wants_logprobs`` asks for each token's probability.
     """
 
@@ -24,6 +25,7 @@ class Request:
     document_span: tuple[int, int]
     seed: int | None = None
     wants_logprobs: bool = False
+    example_spans: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,11 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as token ids and where the document lies in it."""
+    """A prompt as token ids, and where the document and the examples lie in it (see :class:`Request`)."""
 
     token_ids: list[int]
     document_span: tuple[int, int]
+    example_spans: tuple[tuple[int, int, int, int], ...] = ()
 
 
 class Prompter(Protocol):

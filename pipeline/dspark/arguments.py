@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,14 +40,16 @@ class RequestSettings:
     """What one request says in ``SamplingParams.extra_args["dspark"]``.
 
     ``document_start``/``document_end`` are offsets in the prompt's token ids; without them the whole prompt is the
-    document. ``enabled`` False decodes this request plainly. ``num_filler`` > 0 attaches so many arbitrary legal
-    draft tokens instead of drafts: steps of a known size, for measuring.
+    document. ``examples`` are four offsets each: an example's document, start and end, and its output, start and end.
+    ``enabled`` False decodes this request plainly. ``num_filler`` > 0 attaches so many arbitrary legal draft tokens
+    instead of drafts: steps of a known size, for measuring.
     """
 
     document_start: int = 0
     document_end: int | None = None
     enabled: bool = True
     num_filler: int = 0
+    examples: Sequence[Sequence[int]] = ()
 
     @classmethod
     def from_extra_args(cls, extra_args: object) -> RequestSettings:

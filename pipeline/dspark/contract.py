@@ -35,6 +35,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "accept_token",
         "accept_string",
         "rollback",
+        "reset",
         "find_jump_forward_string",
         "is_terminated",
         "fill_next_token_bitmask",
@@ -99,8 +100,9 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
         "scheduled_spec_decode_tokens",
     ),
     "vllm.v1.structured_output:StructuredOutputManager.validate_tokens": ("request", "spec_tokens"),
+    "vllm.v1.sample.rejection_sampler:expand_batch_to_tokens": ("cu_num_tokens", "num_tokens", "replace_from"),
 }
-"""Leading parameters, after ``self``."""
+"""Leading parameters, after the first (``self``)."""
 
 
 def contract_faults() -> list[str]:

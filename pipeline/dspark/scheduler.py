@@ -26,6 +26,7 @@ from pipeline.dspark.drafting import RequestDrafter
 from pipeline.dspark.guarded import GuardedDrafter
 from pipeline.dspark.inactive import Inactive
 from pipeline.dspark.masks import Bitmask, Chain, MaskFiller
+from pipeline.dspark.priming import prime
 from pipeline.dspark.tokens import build_token_table
 
 logger = logging.getLogger(__name__)
@@ -202,12 +203,22 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         prompt: Sequence[int] = request.prompt_token_ids or ()
         span = prompt[settings.document_start : settings.document_end]
         kind, text = request.structured_output_request.structured_output_key
+        memory = self.dspark.memories.of((kind, text))
+        if settings.examples and not memory.num_records:
+            matcher = _grammar(request).matcher.fork()
+            matcher.reset()
+            examples = [(self._text(prompt[a:b]), prompt[c:d]) for a, b, c, d in settings.examples]
+            prime(memory, examples, tokenizer=self._tokens, matcher=matcher)
         return RequestDrafter(
-            document=self._tokens.decode_bytes(span).decode("utf-8", "replace"),
+            document=self._text(span),
             tokenizer=self._tokens,
-            memory=self.dspark.memories.of((kind, text)),
+            memory=memory,
             eos_token_id=self._eos_token_id,
         )
+
+    def _text(self, token_ids: Sequence[int]) -> str:
+        assert self._tokens is not None
+        return self._tokens.decode_bytes(token_ids).decode("utf-8", "replace")
 
     def _is_constrained(self, request: Request) -> bool:
         """False while a reasoning model still thinks: the grammar does not hold yet."""
