@@ -35,6 +35,10 @@ def _find(field: FieldRule) -> list[tuple[str, str]]:
         found.append(("invention", "required and never null: where a document does not say it, the model invents it"))
     if type_.kind == "list" and not type_.is_tuple and not _all(field, "array", "maxItems"):
         found.append(("unbounded list", "no maxItems: a list may grow until the token limit"))
+    if type_.is_tuple:
+        found.append(
+            ("tuple", "an array in JSON Lines, a struct (_1, _2, …) in Parquet: read the lines as ARRAY<STRING>")
+        )
     if type_.kind in ("string", "json") and not type_.recursive and not _bounded_text(field):
         found.append(("unbounded text", "no maxLength, pattern or enum: only the token limit ends it"))
     longest = max((int(option.get("maxLength", 0)) for option in field.options), default=0)

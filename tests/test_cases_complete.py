@@ -7,10 +7,24 @@ from typing import Any
 
 import pytest
 
-from tests import test_cases_engine, test_cases_job, test_cases_loop, test_cases_spark, test_schema_cases
+from tests import (
+    test_cases_engine,
+    test_cases_job,
+    test_cases_loop,
+    test_cases_spark,
+    test_cases_tokenizer,
+    test_schema_cases,
+)
 from tests.cases import CASES
 
-MODULES = [test_schema_cases, test_cases_loop, test_cases_spark, test_cases_job, test_cases_engine]
+MODULES = [
+    test_schema_cases,
+    test_cases_loop,
+    test_cases_spark,
+    test_cases_job,
+    test_cases_tokenizer,
+    test_cases_engine,
+]
 
 
 def _covered(module: ModuleType) -> set[str]:

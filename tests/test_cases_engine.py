@@ -1,26 +1,29 @@
-"""The public failure cases that concern the model's tokenizer, the real xgrammar and the real vLLM (on the CPU)."""
+"""The public failure cases that concern the real vLLM engine (on the CPU)."""
 
 from __future__ import annotations
 
 import json
+import statistics
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.chat_markers import MARKERS
 from pipeline.config import DecodingConfig, DSparkConfig, EngineConfig, Example, PromptConfig
 from pipeline.data import Chunk, Outcome, Record
 from pipeline.demo_model import ensure_demo_model
 from pipeline.engine_loading import StartDecoder, check_constrained
 from pipeline.errors import EngineStartError
 from pipeline.extractor import Extractor
+from pipeline.field_scores import Tally, score_document
 from pipeline.grammar import build_grammar
 from pipeline.prompting import Prompting
 from pipeline.protocols import Completion, Request
 from pipeline.schema import load_schema
 from pipeline.tokenizer import Tokenizer
-from pipeline.validation import Validator
+from pipeline.validation import Valid, Validator
 from tests.cases import CASES, about, given
 
 
@@ -31,118 +34,6 @@ def chunk(text: str, doc_id: str = "d") -> Chunk:
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load(str(ensure_demo_model()))
-
-
-@pytest.fixture(scope="module")
-def families() -> Tokenizer:
-    """The demo tokenizer with the control tokens of other families, marked special and (as ``<think>`` is) not."""
-    from transformers import AddedToken, AutoTokenizer
-
-    inner = AutoTokenizer.from_pretrained(str(ensure_demo_model()))
-    inner.add_tokens([AddedToken(text, special=False) for text in ("<think>", "</think>", "<tool_call>", "[INST]")])
-    inner.add_tokens(
-        [AddedToken(text, special=True) for text in ("</s>", "[/INST]", "<|eot_id|>")], special_tokens=True
-    )
-    inner.add_tokens([AddedToken("<end_of_turn>", special=True)], special_tokens=True)
-    return Tokenizer(inner)
-
-
-@about("081")
-def test_no_family_s_end_marker_in_a_document_is_a_control_token(case_id: str, families: Tokenizer) -> None:
-    config = PromptConfig(examples=(Example(text="x", output={"a": "y"}),))
-    prompting = Prompting(families, config=config, json_schema={"type": "object", "properties": {"a": {}}})
-    control = set(families.added_tokens.values())
-    assert {families.added_tokens[name] for name in ("<think>", "</s>", "<|im_end|>")} <= control
-    plain = [token for token in prompting.first(chunk("plain")).token_ids if token in control]
-    for text in [*given(case_id)["documents"], "".join(given(case_id)["documents"]), "<think>", "a <tool_call> b"]:
-        prompt = prompting.first(chunk(text))
-        document = prompt.token_ids[slice(*prompt.document_span)]
-        assert not control & set(document), text
-        assert families.decode(document) == text
-        assert [token for token in prompt.token_ids if token in control] == plain
-    assert all(MARKERS.search(text) for text in given(case_id)["documents"])
-
-
-TURNS = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
-)
-ANSWER_AT_ONCE = {
-    "switched by enable_thinking": "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}",
-    "switched by thinking": "{% if thinking %}<think>{% else %}</think>{% endif %}",
-    "always opened": "<think>\n",
-    "no thinking": "",
-}
-
-
-@pytest.mark.parametrize("template", ANSWER_AT_ONCE)
-@about("034")
-def test_every_family_answers_at_once_because_the_grammar_holds_from_the_first_token(
-    case_id: str, template: str
-) -> None:
-    from transformers import AutoTokenizer
-
-    inner = AutoTokenizer.from_pretrained(str(ensure_demo_model()))
-    inner.chat_template = TURNS + ANSWER_AT_ONCE[template]
-    rendered = Tokenizer(inner).render([{"role": "user", "content": given(case_id)["document"]}])
-    answer = rendered.partition("<|im_start|>assistant\n")[2]
-    assert not answer.strip() or answer.strip().endswith("</think>")
-    inner.chat_template = TURNS + "{{ effort | default('none') }}"
-    assert Tokenizer(inner).render([{"role": "user", "content": "x"}]).endswith("none")
-    low = Tokenizer(inner, template_options={"effort": "low"})
-    assert low.render([{"role": "user", "content": "x"}]).endswith("low")
-
-
-@about("082")
-def test_a_control_token_inside_a_string_neither_ends_the_record_nor_the_matcher(
-    case_id: str, tokenizer: Tokenizer
-) -> None:
-    """xgrammar reads a control token that is no end token by its letters; the end is allowed after the record only."""
-    import xgrammar as xgr
-    from transformers import AutoTokenizer
-
-    inner = AutoTokenizer.from_pretrained(str(ensure_demo_model()))
-    info = xgr.TokenizerInfo.from_huggingface(inner)
-    grammar = xgr.Grammar.from_ebnf(build_grammar(load_schema(CASES["bug-042"]["schema"]), layout="spaced").text)
-    matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info, max_threads=1).compile_grammar(grammar))
-    bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
-
-    def allows(token: int) -> bool:
-        matcher.fill_next_token_bitmask(bitmask)
-        return bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
-
-    opened, closed = tokenizer.encode('{"items": [{"text": "said: '), tokenizer.encode('no"}]}')
-    odd = [token for token in inner.all_special_ids if token not in info.stop_token_ids]
-    assert odd
-    for token in [*opened, *odd, *closed]:
-        assert not any(allows(stop) for stop in info.stop_token_ids)
-        if token not in odd or allows(token):
-            assert matcher.accept_token(token)
-    assert any(allows(stop) for stop in info.stop_token_ids)
-    assert json.loads(tokenizer.decode([*opened, *odd, *closed])) == {"items": [{"text": "said: no"}]}
-
-
-@about("013")
-def test_a_start_without_a_constraint_fails(case_id: str) -> None:
-    class Decoder:
-        def __init__(self, answer: str) -> None:
-            self.answer = answer
-
-        def encode(self, text: str) -> list[int]:
-            return [ord(character) for character in text]
-
-        def text(self, token_ids: list[int]) -> str:
-            return "".join(map(chr, token_ids))
-
-        def decode(self, prompts: Any, **options: Any) -> list[list[int]]:
-            assert options["grammar"]
-            return [self.encode(self.answer)]
-
-    check_constrained(Decoder('{"height": 330}'))  # type: ignore[arg-type]
-    with pytest.raises(EngineStartError, match="does not hold its outputs to a grammar"):
-        check_constrained(Decoder(given(case_id)["model_output"]))  # type: ignore[arg-type]
-
-
-# -- the real engine ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -241,14 +132,108 @@ def test_a_result_does_not_depend_on_how_many_are_decoded_together(
 
 @pytest.mark.vllm
 @pytest.mark.slow
+@about("034")
+def test_the_constraint_costs_no_quality_on_a_labelled_set(case_id: str, engine: Any, tokenizer: Tokenizer) -> None:
+    """Receipts with and without the grammar, same prompts: what the model loses by it is to be seen here first."""
+    folder = Path(__file__).parents[1] / "pipeline" / "samples"
+    receipts, examples = (_lines(folder / f"receipts{part}.jsonl") for part in ("", "_examples"))
+    pairs = [(example["text"], example["output"]) for example in examples]
+    reading = Reading(engine, tokenizer, "schemas/receipts.py:Receipt", pairs)
+    gold = {receipt["id"]: receipt["gold"] for receipt in receipts[:12]}
+    constrained = reading.read({receipt["id"]: receipt["text"] for receipt in receipts[:12]}, max_output_tokens=320)
+    for receipt in receipts[:12]:
+        prompt = reading.prompting.first(chunk(receipt["text"]))
+        engine.submit(Request(receipt["id"], prompt.token_ids, 320, "", prompt.document_span))
+    free: dict[str, str] = {}
+    while len(free) < len(gold):
+        free |= {completion.request_id: completion.text for completion in engine.step()}
+    validator = Validator(reading.schema)
+    found = {name: o.value for name, o in constrained.items() if isinstance(o, Record)}
+    freely = {name: v.value for name, text in free.items() if isinstance(v := validator.validate(text), Valid)}
+    shares = [_share_right(gold, values, reading.schema.json_schema) for values in (found, freely)]
+    print(f"valid {len(found)} with, {len(freely)} without; fields right {shares[0]:.3f} with, {shares[1]:.3f} without")
+    assert len(found) == len(gold) >= len(freely)
+    assert shares[0] >= shares[1]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def _share_right(gold: dict[str, Any], values: dict[str, Any], json_schema: Any) -> float:
+    total = Tally()
+    for name, right in gold.items():
+        for tally in score_document(right, values.get(name), json_schema, mode="normalised").fields.values():
+            total.add(tally)
+    return total.f1
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
 @about("067")
 def test_a_document_without_facts_gives_nulls(case_id: str, engine: Any, tokenizer: Tokenizer) -> None:
-    examples = [
-        (f"{name} {verb}.", {"name": name, "ort": None, "jahr": None})
-        for name, verb in (("Tom", "schläft"), ("Ina", "singt"), ("Jan", "lacht"), ("Uwe", "geht"))
-    ]
+    """The examples show both; the facts of the second document show that null is no habit."""
+    shown = {
+        "Tom wohnt seit 2001 in Ulm.": ("Tom", "Ulm", 2001), "Ina schläft.": ("Ina", None, None),
+        "Jan wohnt seit 1987 in Kiel.": ("Jan", "Kiel", 1987), "Uwe lacht.": ("Uwe", None, None),
+        "Ida wohnt seit 2015 in Bonn.": ("Ida", "Bonn", 2015), "Max geht.": ("Max", None, None),
+    }  # fmt: skip
+    examples = [(text, dict(zip(("name", "ort", "jahr"), values, strict=True))) for text, values in shown.items()]
     reading = Reading(engine, tokenizer, CASES[case_id]["schema"], examples)
-    assert records(reading.read({"d": given(case_id)["document"]})) == {"d": given(case_id)["gold"]}
+    prompt = tokenizer.decode(reading.prompting.first(chunk("x")).token_ids)
+    assert "Write null where the document does not say it." in prompt
+    texts = {"without": given(case_id)["document"], "with": "Eva wohnt seit 1993 in Jena."}
+    expected = {"without": given(case_id)["gold"], "with": {"name": "Eva", "ort": "Jena", "jahr": 1993}}
+    assert records(reading.read(texts)) == expected
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@about("101")
+def test_each_of_many_schemas_is_compiled_once_and_its_first_row_is_soon_there(case_id: str, engine: Any) -> None:
+    grammars = []
+    for number in range(given(case_id)["schemas"]):
+        kinds = ({"type": "string"}, {"type": "integer", "minimum": 0}, {"enum": ["a", "b"]}, {"type": "number"})
+        properties = {f"field_{number}_{i}": kinds[i % 4] for i in range(given(case_id)["properties_each"])}
+        document = {"type": "object", "properties": properties, "required": list(properties)}
+        grammars.append(build_grammar(load_schema(document)).text)
+    assert len(set(grammars)) == given(case_id)["schemas"]
+    literal(engine, "the backend is there now")
+    backend = engine.vllm_engine.engine_core.engine_core.structured_output_manager.backend
+    compile_grammar, spent = backend.compile_grammar, []
+
+    def timed(*args: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return compile_grammar(*args)
+        finally:
+            spent.append(time.perf_counter() - started)
+
+    def first_rows() -> list[float]:
+        """Seconds from the request to its first token, one request after another."""
+        seconds = []
+        for number, grammar in enumerate(grammars):
+            started = time.perf_counter()
+            engine.submit(Request(f"first-{number}", [1, 2, 3], 1, grammar, (0, 3)))
+            while not engine.step():
+                pass
+            seconds.append(time.perf_counter() - started)
+        return seconds
+
+    backend.compile_grammar = timed
+    try:
+        cold, warm = first_rows(), first_rows()
+    finally:
+        backend.compile_grammar = compile_grammar
+    once, again = spent[: len(grammars)], spent[len(grammars) :]
+    print(
+        f"compiling {sum(once):.2f} s, then {sum(again):.3f} s; first row median {statistics.median(cold):.3f} s, "
+        f"worst {max(cold):.3f} s, then {statistics.median(warm):.3f} s"
+    )
+    assert len(once) == len(again) == len(grammars)
+    assert sum(again) < 0.1 * sum(once)
+    assert statistics.median(cold) < 0.5
+    assert max(cold) < 5
 
 
 @pytest.mark.vllm

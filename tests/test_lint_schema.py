@@ -96,5 +96,11 @@ def test_slow_masks_are_blamed_on_lengths_that_the_grammar_counts() -> None:
 def test_what_the_grammar_cannot_write_is_said() -> None:
     text = _run("id BIGINT NOT NULL, at TIMESTAMP", "--no-compile")[1]
     assert "integers: within int64" in text
-    assert "date-time: with capital T and Z" in text
+    assert "date-time: with a zone, capital T and Z" in text
     assert "cannot write" not in _run("name STRING", "--no-compile")[1]
+
+
+def test_a_tuple_is_warned_of_because_json_lines_hold_an_array() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False, "minItems": 2}
+    report = lint(load_schema({"type": "object", "properties": {"pair": pair}}), compile_grammar=False)
+    assert ("pair", "tuple") in {(trap.path, trap.kind) for trap in report.traps}
