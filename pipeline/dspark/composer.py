@@ -24,19 +24,22 @@ class Oracle(Protocol):
 class Composer:
     """Composes one plan after another for one request; drafters named in `without` stay silent."""
 
-    def __init__(self, evidence: Evidence, memory: Memory, *, min_survival: float, without: frozenset[str]) -> None:
+    def __init__(self, evidence: Evidence, memory: Memory, *, without: frozenset[str]) -> None:
         self._evidence = evidence
         self._estimates = memory.estimates
-        self._min_survival = min_survival
         self._with_structure = "structure" not in without
         self._with_grammar = "grammar" not in without
         self._values = ValueWriter(evidence, without)
 
     def compose(
-        self, tracker: PathTracker, situation: Situation, *, output: bytearray, oracle: Oracle, limit: int
-    ) -> Plan:
-        """The likeliest text after `output` (where `tracker` and `situation` stand), about `limit` bytes of it."""
-        sketch = Sketch(self._estimates, limit=limit, min_survival=self._min_survival)
+        self, tracker: PathTracker, situation: Situation, *, output: bytearray, oracle: Oracle, limit: int,
+        min_survival: float,
+    ) -> Plan:  # fmt: skip
+        """The likeliest text after `output` (where `tracker` and `situation` stand), about `limit` bytes of it.
+
+        It ends with the first claim that brings its survival down to `min_survival`.
+        """
+        sketch = Sketch(self._estimates, limit=limit, min_survival=min_survival)
         if tracker.done and tracker.is_glue:
             return sketch.finished(complete=True)
         situation = situation.copy()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +60,9 @@ class Draft:
         return Draft([*self.token_ids, token_id], np.concatenate([self.survival, last]), [*self.drafters, drafter])
 
 
+_NOTHING = Draft([], np.zeros(0, dtype=np.float32), [])
+
+
 class _Grammar:
     """Asks a matcher without moving it."""
 
@@ -98,7 +103,8 @@ class RequestDrafter:
         self._eos_token_id = eos_token_id
         self._evidence = Evidence(document, memory)
         self._learner = Learner(self._evidence, memory)
-        self._composer = Composer(self._evidence, memory, min_survival=min_survival, without=without)
+        self._composer = Composer(self._evidence, memory, without=without)
+        self._min_survival = min_survival
         self._tracker = PathTracker(memory)
         self._tail: list[int] = []
         self._output = bytearray()
@@ -106,7 +112,7 @@ class RequestDrafter:
         self._plan = Plan(b"", [], False)
         self._planned_from = 0
         # The draft of the plan, of which the first `_num_drafted` tokens have been written since.
-        self._draft = Draft([], np.zeros(0, dtype=np.float32), [])
+        self._draft = self._proposed = _NOTHING
         self._num_drafted = 0
 
     def observe(self, token_ids: Sequence[int]) -> None:
@@ -130,7 +136,7 @@ class RequestDrafter:
             self._num_drafted += len(written)
         elif expected:
             self._memory.spellings.learn(expected, written, self._tokenizer)
-            self._draft, self._num_drafted = self._draft[:0], 0
+            self._draft, self._num_drafted = _NOTHING, 0
 
     def _judge(self) -> None:
         """Compare the plan with what was written since; claims that are decided teach the estimates."""
@@ -140,16 +146,18 @@ class RequestDrafter:
         written = self._output[self._planned_from :]
         agreed = _common(plan.text, written)
         differs = agreed < min(len(written), len(plan.text))
-        learn = self._memory.estimates.learn
         left: list[Event] = []
         for event in plan.events:
-            if event.end <= agreed or (event.end > len(plan.text) and event.offset < agreed):
-                if event.drafter != "grammar":
-                    learn(event.drafter, event.path, event.claimed, True)
-            elif differs and event.offset <= agreed:
-                learn(event.drafter, event.path, event.claimed, False)
+            estimate = event.estimate
+            if event.end <= agreed or (event.offset < agreed and event.end > len(plan.text)):
+                if estimate is not None:
+                    estimate.learn(True)
             elif not differs:
                 left.append(event)
+            elif event.offset > agreed:
+                break
+            elif estimate is not None:
+                estimate.learn(False)
         self._plan = Plan(plan.text, left, plan.complete)
 
     def propose(self, matcher: Matcher, max_tokens: int) -> Draft:
@@ -160,52 +168,69 @@ class RequestDrafter:
         done = self._num_drafted
         if 0 < done < len(self._draft) and len(self._draft) - done >= min(max_tokens, _ENOUGH_TOKENS):
             rest = self._draft[done : done + max_tokens]
-            return Draft(
-                rest.token_ids, rest.survival / max(float(self._draft.survival[done - 1]), 1e-6), rest.drafters
-            )
-        limit = int(max_tokens * self._token_bytes) + 1
+            before = max(float(self._draft.survival[done - 1]), 1e-6)
+            self._proposed = Draft(rest.token_ids, rest.survival / before, rest.drafters)
+        else:
+            self._proposed = self._draft = self._new_draft(matcher, max_tokens)
+            self._num_drafted = 0
+        return self._proposed
+
+    def _new_draft(self, matcher: Matcher, max_tokens: int) -> Draft:
+        admission = self._memory.admission
         plan = self._composer.compose(
-            self._tracker, self._learner.situation, output=self._output, oracle=_Grammar(matcher), limit=limit
+            self._tracker,
+            self._learner.situation,
+            output=self._output,
+            oracle=_Grammar(matcher),
+            limit=int(max_tokens * self._token_bytes) + 1,
+            min_survival=max(self._min_survival, admission.worth_composing),
         )
-        self._plan, self._planned_from, self._num_drafted = plan, len(self._output), 0
+        self._plan, self._planned_from = plan, len(self._output)
+        text, complete = plan.text, plan.complete
+        unlikely = next((e.offset for e in plan.events if e.survival < admission.worth_encoding), None)
+        if unlikely is not None:
+            text, complete = text[:unlikely], False
         # A space goes into one token with what follows it.
-        text = plan.text[:-1] if plan.text[-1:] == b" " else plan.text
+        if text[-1:] == b" ":
+            text = text[:-1]
+        if not text and not complete:
+            return _NOTHING
         ids = self._tokenizer.encode_after(self._tail, text) if text else []
         ids = self._memory.spellings.respell(ids)[:max_tokens]
         data = self._tokenizer.decode_bytes(ids)
-        legal = _num_legal(matcher, ids, data if plan.text.startswith(data) else b"")
+        legal = _num_legal(matcher, ids, data if text.startswith(data) else b"")
         drafted = self._assess(ids[:legal], plan.events)
-        if plan.complete and legal == len(ids) < max_tokens and self._eos_token_id is not None:
+        if complete and legal == len(ids) < max_tokens and self._eos_token_id is not None:
             trial = matcher.fork()
             if (not data or trial.accept_string(data)) and trial.accept_token(self._eos_token_id):
                 drafted = drafted.followed_by(self._eos_token_id, "grammar")
-        self._draft = drafted
         return drafted
 
     def _assess(self, ids: list[int], events: list[Event]) -> Draft:
         """The draft of these ids: a token survives when all claims made before its end come true."""
+        num_bytes = self._tokenizer.num_bytes
+        ends = list(accumulate([num_bytes(i) for i in ids]))
         survival: list[float] = []
         drafters: list[str] = []
-        running, at, end, name = 1.0, 0, 0, "grammar"
-        num_events, num_bytes = len(events), self._tokenizer.num_bytes
-        following = events[0].offset if events else 0
-        for token_id in ids:
-            end += num_bytes(token_id)
-            while at < num_events and following < end:
-                running *= events[at].chance
-                name = events[at].drafter
-                at += 1
-                if at < num_events:
-                    following = events[at].offset
-            survival.append(running)
-            drafters.append(name)
+        running, name = 1.0, "grammar"
+        for event in events:
+            untouched = bisect_right(ends, event.offset) - len(survival)
+            if untouched > 0:
+                survival += [running] * untouched
+                drafters += [name] * untouched
+            running, name = event.survival, event.drafter
+        rest = len(ids) - len(survival)
+        survival += [running] * rest
+        drafters += [name] * rest
         return Draft(ids, np.array(survival, dtype=np.float32), drafters)
 
     def verified(self, num_verified: int, num_accepted: int) -> None:
         """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted.
 
-        The acceptance estimates learn from the text in `observe`, which also decides claims beyond what was verified.
+        The acceptance estimates learn from the text in `observe`, which also decides claims beyond what was verified;
+        what is learned here is down to which survival drafts are worth making.
         """
+        self._memory.admission.verified(self._proposed.survival, num_verified)
 
     def finish(self) -> None:
         """The record is complete; its values have been learned one by one as they were written."""

@@ -11,43 +11,66 @@ _MEMORY_TRIALS = 400.0
 _MAX_KEYS = 20_000
 
 
+class _Trials:
+    """Decided claims, halved beyond 400."""
+
+    __slots__ = ("num", "num_true")
+
+    def __init__(self) -> None:
+        self.num_true = 0.0
+        self.num = 0.0
+
+    def count(self, came_true: bool) -> None:
+        self.num_true += came_true
+        self.num += 1.0
+        if self.num > _MEMORY_TRIALS:
+            self.num_true *= 0.5
+            self.num *= 0.5
+
+
+class Estimate:
+    """What became of the claims of one drafter, about equally sure, at one path (and at all paths together)."""
+
+    __slots__ = ("_everywhere", "_here")
+
+    def __init__(self, everywhere: _Trials) -> None:
+        self._everywhere = everywhere
+        self._here = _Trials()
+
+    def chance(self, claimed: float) -> float:
+        """The probability that a claim of `claimed` comes true."""
+        everywhere, here = self._everywhere, self._here
+        general = (everywhere.num_true + _PRIOR_TRIALS * claimed) / (everywhere.num + _PRIOR_TRIALS)
+        return (here.num_true + _BACKOFF_TRIALS * general) / (here.num + _BACKOFF_TRIALS)
+
+    def learn(self, came_true: bool) -> None:
+        """Count one decided claim."""
+        self._everywhere.count(came_true)
+        self._here.count(came_true)
+
+
 class Estimates:
     """Acceptance by (drafter, how sure it said it was), refined by JSON path where that has been seen often.
 
     Trials are halved beyond 400, so the estimate follows a change; at most 20,000 keys are kept.
     """
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_everywhere", "_here")
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int, int], list[float]] = {}
+        self._everywhere: dict[tuple[str, int], _Trials] = {}
+        self._here: dict[tuple[str, int, int], Estimate] = {}
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._here)
 
-    def probability(self, drafter: str, path: int, claimed: float) -> float:
+    def of(self, drafter: str, path: int, claimed: float) -> Estimate:
         """The estimate for a drafter that claims `claimed` at `path` (a salt)."""
         level = bisect_right(_LEVELS, claimed)
-        general = self._counts.get((drafter, 0, level))
-        estimate = claimed
-        if general is not None:
-            estimate = (general[0] + _PRIOR_TRIALS * claimed) / (general[1] + _PRIOR_TRIALS)
-        special = self._counts.get((drafter, path, level))
-        if special is not None:
-            estimate = (special[0] + _BACKOFF_TRIALS * estimate) / (special[1] + _BACKOFF_TRIALS)
-        return estimate
-
-    def learn(self, drafter: str, path: int, claimed: float, came_true: bool) -> None:
-        """Count one decided claim."""
-        level = bisect_right(_LEVELS, claimed)
-        for key in ((drafter, 0, level), (drafter, path, level)):
-            counts = self._counts.get(key)
-            if counts is None:
-                if len(self._counts) >= _MAX_KEYS:
-                    self._counts.clear()
-                counts = self._counts[key] = [0.0, 0.0]
-            counts[0] += came_true
-            counts[1] += 1.0
-            if counts[1] > _MEMORY_TRIALS:
-                counts[0] *= 0.5
-                counts[1] *= 0.5
+        found = self._here.get((drafter, path, level))
+        if found is None:
+            if len(self._here) >= _MAX_KEYS:
+                self._here.clear()
+            everywhere = self._everywhere.setdefault((drafter, level), _Trials())
+            found = self._here[drafter, path, level] = Estimate(everywhere)
+        return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.dspark.admission import Admission
 from pipeline.dspark.estimates import Estimates
 from pipeline.dspark.spellings import Spellings
 from pipeline.dspark.weights import Floats, Hashes, Weights, salt_of
@@ -128,6 +129,7 @@ class Memory:
         self.num_records = 0
         self.token_bytes = 4.0
         self.spellings = Spellings()
+        self.admission = Admission()
         self.slot_salts: Hashes = np.zeros(MAX_SLOTS, dtype=np.uint32)
         self.num_slots = 0
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipeline.dspark.estimates import Estimates
+from pipeline.dspark.estimates import Estimate, Estimates
 
 
 class Event(NamedTuple):
     """A claim of one drafter: bytes offset..end of a plan come true.
 
-    `claimed` is the probability it says, `chance` the one experience gives; `path` is the salt of the JSON path.
+    `survival` is the probability that all claims up to this one do, `estimate` learns whether it did (None: certain).
     """
 
     offset: int
     end: int
     drafter: str
-    path: int
-    claimed: float
-    chance: float
+    survival: float
+    estimate: Estimate | None
 
 
 class Plan(NamedTuple):
@@ -50,9 +49,12 @@ class Sketch:
         """Append text that `drafter` claims with probability `claimed`; what the grammar forces is certain."""
         offset = len(self.text)
         self.text += text
-        chance = 1.0 if drafter == "grammar" else self._estimates.probability(drafter, path, claimed)
-        self.survival *= chance
-        self.events.append(Event(offset, max(len(self.text), offset + 1), drafter, path, claimed, chance))
+        estimate = None
+        if drafter != "grammar":
+            estimate = self._estimates.of(drafter, path, claimed)
+            self.survival *= estimate.chance(claimed)
+        end = offset + (len(text) or 1)
+        self.events.append(Event(offset, end, drafter, self.survival, estimate))
 
     def finished(self, *, complete: bool) -> Plan:
         return Plan(bytes(self.text), self.events, complete)

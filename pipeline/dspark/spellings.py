@@ -13,15 +13,16 @@ _MAX_SPELLINGS = 256
 class Spellings:
     """Learned replacements of short runs of ids by others with the same bytes; at most 256, the oldest makes room."""
 
-    __slots__ = ("_longest", "_written")
+    __slots__ = ("_firsts", "_longest", "_written")
 
     def __init__(self) -> None:
         self._written: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._longest = 0
+        self._firsts: set[int] = set()
 
     def respell(self, token_ids: list[int]) -> list[int]:
         """The ids as the model writes them."""
-        if not self._written:
+        if self._firsts.isdisjoint(token_ids):
             return token_ids
         ids: list[int] = []
         at = 0
@@ -63,8 +64,10 @@ class Spellings:
         if self._written.get(written) == drafted:
             # The replacement itself was wrong here.
             del self._written[written]
+            self._firsts = {key[0] for key in self._written}
             return
         self._written[drafted] = written
         self._longest = max(self._longest, len(drafted))
         if len(self._written) > _MAX_SPELLINGS:
             del self._written[next(iter(self._written))]
+        self._firsts = {key[0] for key in self._written}
