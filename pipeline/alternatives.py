@@ -71,15 +71,18 @@ class Expander:
         """``unevaluatedProperties`` of one alternative: what other parts of the node may evaluate stays allowed."""
         if "additionalProperties" in option or ("$ref" in node and target_of(node) is None):
             return option
-        others: dict[str, Any] = dict(option.get("properties") or {})
+        elsewhere: dict[str, list[Any]] = {}
         patterns: dict[str, Any] = dict(option.get("patternProperties") or {})
         for part in _in_place(self.root, node):
             if "additionalProperties" in part or "unevaluatedProperties" in part:
                 return option  # some part may evaluate every property
-            for name in part.get("properties") or {}:
-                others.setdefault(name, True)
+            for name, child in (part.get("properties") or {}).items():
+                elsewhere.setdefault(name, []).append(child)
             for pattern in part.get("patternProperties") or {}:
                 patterns.setdefault(pattern, True)
+        others = dict(option.get("properties") or {})
+        for name, children in elsewhere.items():  # only a part that the value satisfies evaluates it
+            others.setdefault(name, children[0] if len(children) == 1 else {"anyOf": children})
         closed = {**option, "properties": others, "additionalProperties": node["unevaluatedProperties"]}
         if patterns:
             closed["patternProperties"] = patterns

@@ -37,7 +37,7 @@ def canonical(
 
     ``close_objects`` gives every object with declared properties ``additionalProperties: false`` unless it says
     otherwise (an extracted record has the declared fields only). ``resources`` finds other documents by address.
-    ``formats`` "annotate" leaves ``format`` out, so that it decides neither validity nor types.
+    ``formats`` "annotate" leaves ``format`` and ``contentEncoding`` out: they decide neither validity nor types.
     Raises SchemaError with path and keyword.
     """
     if resources is not None:
@@ -58,7 +58,7 @@ def canonical(
 
 
 def _without_format(node: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in node.items() if key != "format"}
+    return {key: value for key, value in node.items() if key not in ("format", "contentEncoding")}
 
 
 def _modernise(document: Mapping[str, Any], *, siblings_of_ref: bool) -> dict[str, Any]:

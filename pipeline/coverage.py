@@ -59,6 +59,7 @@ _ALWAYS: dict[str, tuple[By, str]] = {
     "dependentRequired": ("validation", ""),
     "dependentSchemas": ("validation", ""),
     "minProperties": ("validation", ""),
+    "contentEncoding": ("validation", ""),
 }
 
 
@@ -69,7 +70,7 @@ def classify(json_schema: Mapping[str, Any], dropped: set[str]) -> tuple[Keyword
         if not isinstance(node, Mapping):
             continue
         for keyword in node:
-            if keyword in ANNOTATIONS or keyword == "contentEncoding":
+            if keyword in ANNOTATIONS or (keyword == "contentEncoding" and node[keyword] != "base64"):
                 continue
             by, note = judge(node, keyword, dropped)
             found.append(Keyword(pointer(path), keyword, by, note))

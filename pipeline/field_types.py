@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal
 
-from pipeline.alternatives import Expander, Node, literal_lists, types_of
+from pipeline.alternatives import Expander, Node, both, literal_lists, matches, types_of
 from pipeline.errors import SchemaError
 from pipeline.strict_json import dumps
 
@@ -119,11 +119,12 @@ class _Inference:
         if not properties:
             return FieldType("map", item=values) if values is not None else FieldType("struct")
         required = set(node.get("required") or [])
-        fields = [
-            Field(name, self.of(child, trail), name in required)
-            for name, child in properties.items()
-            if self._expander.alternatives(child)
-        ]
+        patterns = node.get("patternProperties") or {}
+        fields = []
+        for name, child in properties.items():
+            whole = reduce(both, (other for pattern, other in patterns.items() if matches(pattern, name)), child)
+            if self._expander.alternatives(whole):
+                fields.append(Field(name, self.of(whole, trail), name in required))
         if values is not None:
             fields.append(Field(EXTRA, FieldType("map", item=values, nullable=True), False))
         return FieldType("struct", fields=tuple(fields))

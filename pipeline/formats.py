@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 _LOCAL_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?", re.ASCII)
 _LOCAL_DATE_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T(.+)", re.ASCII)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}", re.ASCII)
 _DURATION = re.compile(r"[-+]?P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.ASCII)
 
 
@@ -31,6 +32,12 @@ def is_date_time_local(text: str) -> bool:
 def is_iso_duration(text: str) -> bool:
     """An ISO 8601 duration with an optional sign and an optional fraction of a second, as ``-P1DT2H0.5S``."""
     return _DURATION.fullmatch(text) is not None
+
+
+def is_base64(text: str) -> bool:
+    """Base64 in either alphabet, with its padding or without."""
+    bare = text.rstrip("=")
+    return _BASE64.fullmatch(text) is not None and len(bare) % 4 != 1
 
 
 EXTRA_FORMATS: dict[str, Callable[[str], bool]] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.data import FieldError
 from pipeline.field_types import EXTRA, FieldType
+from pipeline.formats import is_base64
 from pipeline.messages import got, path_text
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -30,7 +31,11 @@ def normalise(type_: FieldType, value: Any) -> tuple[Any, list[FieldError]]:
 
 
 def _walk(type_: FieldType, value: Any, path: Path, fail: Callable[[Path, str, str], None]) -> Any:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, str):
+        if type_.kind == "base64" and not is_base64(value):
+            fail(path, f"expected base64 text, got {got(value)}", "contentEncoding")
         return value
     if isinstance(value, dict):
         fields = {f.name: f.type for f in type_.fields} if type_.kind == "struct" else {}
@@ -49,7 +54,7 @@ def _number(type_: FieldType, value: Any, path: Path, fail: Callable[[Path, str,
         return _decimal(type_, value, path, fail)
     if type_.integral and not isinstance(value, int) and value == int(value):
         value = int(value)
-    if type_.kind == "integer" and isinstance(value, int):
+    if isinstance(value, int) and (type_.kind == "integer" or (type_.integral and not type_.recursive)):
         low, high = -(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1
         if not low <= value <= high:
             fail(path, f"expected a whole number from {low} to {high}, got {got(value)}", f"int{type_.bits}")
