@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 from pipeline.dspark.document import Document, words_of
@@ -21,15 +22,31 @@ class Alignment(NamedTuple):
 
 def align(document: Document, value: str) -> list[Alignment]:
     """All places (at most 16) whose words are the words of `value`; empty for a value without words."""
+    exact = _exact(document, value.encode("utf-8", "surrogatepass"))
+    if exact:
+        return exact
     words = words_of(value)[:_MAX_WORDS]
     if not words:
         return []
-    starts = document.positions.get(words[0], ())
     found = []
-    for start in starts[:_MAX_PLACES]:
-        alignment = _at(document, value, words, start)
-        if alignment is not None:
-            found.append(alignment)
+    for start in document.positions(words[0])[:_MAX_PLACES]:
+        if document.words[start] == words[0]:
+            alignment = _at(document, value, words, start)
+            if alignment is not None:
+                found.append(alignment)
+    return found
+
+
+def _exact(document: Document, value: bytes) -> list[Alignment]:
+    """The places where a value of plain words with single spaces stands as it is."""
+    if b"\n" in value or b"  " in value:
+        return []
+    found = []
+    for start in document.occurrences(value, _MAX_PLACES):
+        stop = document.start_list[start] + len(value)
+        end = bisect_left(document.end_list, stop)
+        if end < document.num_words and document.start_list[end] < stop:
+            found.append(Alignment(start, end, document.end_list[end] == stop, ()))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from bisect import bisect_left
 from functools import cached_property
 from itertools import islice
 
@@ -14,6 +15,7 @@ from pipeline.dspark.weights import Hashes
 
 _IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
 _WORD = re.compile(rf"([{_IDEOGRAPHS}])|(\d+)|([^\W\d_{_IDEOGRAPHS}]+)|([^\s])")
+_ESCAPED = re.compile(rb'[\x00-\x08\x0b\x0c\x0e-\x1f"\\]')
 _PRIME = np.uint32(0x85EBCA6B)
 # Longer documents are indexed this far; the rest is still found by its text.
 MAX_WORDS = 20_000
@@ -160,18 +162,21 @@ class Document:
     def lowered(self) -> bytes:
         return self.data.lower()
 
-    @cached_property
-    def word_at(self) -> dict[int, int]:
-        """Byte offset of a word's start to its index."""
-        return {start: index for index, start in enumerate(self.start_list)}
+    def word_at(self, offset: int) -> int:
+        """Index of the word that starts at byte `offset`; -1 where none does."""
+        index = bisect_left(self.start_list, offset)
+        return index if index < self.num_words and self.start_list[index] == offset else -1
+
+    def positions(self, word: str) -> list[int]:
+        """Where the word stands, in any case; digits are all the same."""
+        folded = "0" * len(word) if word.isdigit() else word.lower()
+        wanted = zlib.crc32(folded.encode("utf-8", "surrogatepass"))
+        return (np.flatnonzero(self.hashes[2 : self.num_words + 2] == wanted)).tolist()
 
     @cached_property
-    def positions(self) -> dict[str, list[int]]:
-        """A word to the indices where it stands."""
-        found: dict[str, list[int]] = {}
-        for index, word in enumerate(self.words):
-            found.setdefault(word, []).append(index)
-        return found
+    def has_signs(self) -> bool:
+        """Whether a word may need escaping inside a JSON string."""
+        return _ESCAPED.search(self.data) is not None
 
     def gap(self, index: int) -> bytes:
         """The text between word `index` and the next."""
@@ -179,17 +184,14 @@ class Document:
             return b""
         return self.data[self.end_list[index] : self.start_list[index + 1]]
 
-    def word_containing(self, offset: int) -> int:
-        """Index of the word whose span ends after byte `offset`; N behind the last one."""
-        return int(np.searchsorted(self.ends, offset, side="right"))
-
     def occurrences(self, text: bytes, limit: int) -> list[int]:
         """Word indices where `text` stands from a word's start on, at most `limit`."""
         found: list[int] = []
-        at = self.data.find(text)
+        data = self.data
+        at = data.find(text)
         while at >= 0 and len(found) < limit:
-            index = self.word_at.get(at)
-            if index is not None:
+            index = self.word_at(at)
+            if index >= 0:
                 found.append(index)
-            at = self.data.find(text, at + 1)
+            at = data.find(text, at + 1)
         return found

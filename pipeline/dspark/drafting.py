@@ -110,6 +110,7 @@ class RequestDrafter:
         self._output = bytearray()
         self._token_bytes = memory.token_bytes
         self._plan = Plan(b"", [], False)
+        self._undecided: list[Event] = []  # claims of the plan
         self._planned_from = 0
         # The draft of the plan, of which the first `_num_drafted` tokens have been written since.
         self._draft = self._proposed = _NOTHING
@@ -141,24 +142,24 @@ class RequestDrafter:
     def _judge(self) -> None:
         """Compare the plan with what was written since; claims that are decided teach the estimates."""
         plan = self._plan
-        if not plan.events:
+        if not self._undecided:
             return
         written = self._output[self._planned_from :]
         agreed = _common(plan.text, written)
         differs = agreed < min(len(written), len(plan.text))
         left: list[Event] = []
-        for event in plan.events:
-            estimate = event.estimate
-            if event.end <= agreed or (event.offset < agreed and event.end > len(plan.text)):
+        for event in self._undecided:
+            offset, end, _, _, estimate = event
+            if end <= agreed or (offset < agreed and end > len(plan.text)):
                 if estimate is not None:
                     estimate.learn(True)
             elif not differs:
                 left.append(event)
-            elif event.offset > agreed:
+            elif offset > agreed:
                 break
             elif estimate is not None:
                 estimate.learn(False)
-        self._plan = Plan(plan.text, left, plan.complete)
+        self._undecided = left
 
     def propose(self, matcher: Matcher, max_tokens: int) -> Draft:
         """Draft at most `max_tokens` tokens after all observed ones; `matcher` stands there and is left as it was.
@@ -185,10 +186,10 @@ class RequestDrafter:
             limit=int(max_tokens * self._token_bytes) + 1,
             min_survival=max(self._min_survival, admission.worth_composing),
         )
-        self._plan, self._planned_from = plan, len(self._output)
+        self._plan, self._undecided, self._planned_from = plan, plan.events, len(self._output)
         text, complete = plan.text, plan.complete
-        unlikely = next((e.offset for e in plan.events if e.survival < admission.worth_encoding), None)
-        if unlikely is not None:
+        if plan.events and plan.events[-1][3] < admission.worth_encoding:
+            unlikely = next(offset for offset, _, _, survival, _ in plan.events if survival < admission.worth_encoding)
             text, complete = text[:unlikely], False
         # A space goes into one token with what follows it.
         if text[-1:] == b" ":
@@ -208,17 +209,16 @@ class RequestDrafter:
 
     def _assess(self, ids: list[int], events: list[Event]) -> Draft:
         """The draft of these ids: a token survives when all claims made before its end come true."""
-        num_bytes = self._tokenizer.num_bytes
-        ends = list(accumulate([num_bytes(i) for i in ids]))
+        ends = list(accumulate(self._tokenizer.sizes_of(ids)))
         survival: list[float] = []
         drafters: list[str] = []
         running, name = 1.0, "grammar"
-        for event in events:
-            untouched = bisect_right(ends, event.offset) - len(survival)
+        for offset, _, drafter, survives, _ in events:
+            untouched = bisect_right(ends, offset) - len(survival)
             if untouched > 0:
                 survival += [running] * untouched
                 drafters += [name] * untouched
-            running, name = event.survival, event.drafter
+            running, name = survives, drafter
         rest = len(ids) - len(survival)
         survival += [running] * rest
         drafters += [name] * rest

@@ -19,6 +19,7 @@ from pipeline.dspark.stops import Stops
 from pipeline.dspark.weights import Hashes, salt_of
 
 _MAX_KEPT = 64
+_decode = json.JSONDecoder(strict=False).decode
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
 
 
@@ -38,7 +39,7 @@ def unescape(text: bytes) -> bytes:
     for cut in range(min(7, len(text)) + 1):
         try:
             inside = text[: len(text) - cut].decode("utf-8", "surrogateescape")
-            value: str = json.loads(f'"{inside}"', strict=False)
+            value: str = _decode(f'"{inside}"')
             return value.encode("utf-8", "surrogateescape")
         except (ValueError, UnicodeEncodeError):
             continue
@@ -65,7 +66,7 @@ class Evidence:
         self._text = text
         self._rendered: dict[str, Rendered] = {}
         self._choices: dict[tuple[float, ...], Choice] = {}
-        self._known: dict[int, tuple[int, Hashes]] = {}
+        self._known: dict[int, tuple[int, Hashes, dict[Outcome, int]]] = {}
 
     def rendered(self, how: str) -> Rendered:
         """Everything the document has in one rendering."""
@@ -75,7 +76,8 @@ class Evidence:
             pairs = render(how, self._text)
             if len(document.data) != len(self._text):
                 pairs = [(len(self._text[:at].encode("utf-8", "surrogatepass")), value) for at, value in pairs]
-            placed = [(document.word_at[at], value) for at, value in pairs if at in document.word_at]
+            placed = [(document.word_at(at), value) for at, value in pairs]
+            placed = [(word, value) for word, value in placed if word >= 0]
             places: dict[bytes, list[int]] = {}
             for word, value in placed:
                 places.setdefault(value, []).append(word)
@@ -114,19 +116,21 @@ class Evidence:
         decision = node.value
         found = self._known.get(decision.salt)
         if found is None or found[0] != decision.version:
-            facts = [[self._fact(node, outcome)] for outcome in decision.outcomes]
-            found = self._known[decision.salt] = (decision.version, np.array(facts, dtype=np.uint32))
+            # Few outcomes are new where others are known.
+            known = {} if found is None else found[2]
+            facts = [known.get(o) or self._fact(node, o) for o in decision.outcomes]
+            column = np.array(facts, dtype=np.uint32).reshape(-1, 1)
+            found = (decision.version, column, dict(zip(decision.outcomes, facts, strict=True)))
+            self._known[decision.salt] = found
         return found[1]
 
     def _fact(self, node: Node, outcome: Outcome) -> int:
         if outcome.how == "literal":
-            return 300 + self._presence(outcome)
+            if len(outcome.needle) < 2:
+                return 300
+            return 302 if outcome.needle in self.document.lowered else 301
         if outcome.how == "copy":
             return 200 + level_of(self.pointer.best(node))
         if outcome.how == "repeat":
             return 100
         return salt_of(outcome.how.encode(), min(len(self.rendered(outcome.how).texts), 3))
-
-    def _presence(self, outcome: Outcome) -> int:
-        text = outcome.text.strip(b'"').lower()
-        return 1 + (text in self.document.lowered) if len(text) > 1 else 0

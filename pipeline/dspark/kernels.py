@@ -1,4 +1,4 @@
-"""The inner loops of the log-linear models, compiled by numba (vLLM brings it), plain Python without it.
+"""The inner loops of the log-linear models, compiled.
 
 Every table position is `(feature ^ salt) * multiplier`, its high bits. All arrays are updated in place.
 """
@@ -6,73 +6,23 @@ Every table position is `(feature ^ salt) * multiplier`, its high bits. All arra
 # ruff: noqa: PLR0917 (compiled code takes arrays by position)
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-_F = TypeVar("_F", bound=Callable[..., object])
-_logger = logging.getLogger(__name__)
-
-BITS = 18
-_SHIFT = np.uint64(32 - BITS)
-_MULTIPLIER = np.uint64(0x9E3779B1)
-_LOW = np.uint64(0xFFFFFFFF)
-
-Floats = NDArray[np.float32]
-Hashes = NDArray[np.uint32]
-Flags = NDArray[np.uint8]
-Slots = NDArray[np.int64]
+from pipeline.dspark.compiled import BITS, LOW, Flags, Floats, Hashes, Slots, at, compiled, step
+from pipeline.dspark.stop_kernels import learn_stop, stop_chances
 
 
-def _hide_library() -> None:
-    """vLLM's CPU worker asks every value of every module for its ``__dict__``; llvmlite's library answers with a C
-    function of that name, on which the worker fails to start (seen with vLLM 0.32, llvmlite 0.47)."""
-    with suppress(ImportError, AttributeError):
-        from llvmlite.binding import ffi
-
-        ffi.lib._fntab.setdefault("__dict__", {})
-
-
-def _compiled(function: _F) -> _F:
-    try:
-        import numba
-    except ImportError:
-        _logger.warning("numba is missing: drafting is slow")
-        return function
-    _hide_library()
-    try:
-        compiled: _F = numba.njit(cache=True, nogil=True, fastmath=True)(function)
-    except RuntimeError:  # no folder to keep compiled code in
-        compiled = numba.njit(nogil=True, fastmath=True)(function)
-    return compiled
-
-
-@_compiled
-def _at(feature: Any, salt: Any) -> int:
-    mixed = ((np.uint64(feature) ^ np.uint64(salt)) * _MULTIPLIER) & _LOW
-    return int(mixed >> _SHIFT)
-
-
-@_compiled
-def _step(values: Floats, squares: Floats, at: int, slope: float, rate: float) -> None:
-    squares[at] += slope * slope
-    values[at] -= rate * slope / math.sqrt(squares[at])
-
-
-@_compiled
+@compiled
 def sum_features(values: Floats, features: Hashes, salt: int, out: Floats) -> None:
     """Add to `out` the weights of each column of `features` (features, words)."""
     for row in range(features.shape[0]):
         for column in range(features.shape[1]):
-            out[column] += values[_at(features[row, column], salt)]
+            out[column] += values[at(features[row, column], salt)]
 
 
-@_compiled
+@compiled
 def fill_row(
     values: Floats, features: Hashes, salts: Hashes, slot: int, scores: Floats, ahead: Floats, ready: Flags
 ) -> None:
@@ -89,7 +39,7 @@ def fill_row(
     ready[slot] = 1
 
 
-@_compiled
+@compiled
 def facts_ahead(
     values: Floats, features: Hashes, salts: Hashes, slots: Slots, scores: Floats, ahead: Floats, ready: Flags,
     end: int, out: Hashes,
@@ -102,66 +52,11 @@ def facts_ahead(
         if ready[slot] == 0:
             fill_row(values, features, salts, slot, scores, ahead, ready)
         level = math.floor(min(8.0, max(-8.0, ahead[slot, end])) + 0.5) + 8
-        out[k, 0] = np.uint32((np.uint64(salts[slot]) * np.uint64(31) + np.uint64(level)) & _LOW)
+        out[k, 0] = np.uint32((np.uint64(salts[slot]) * np.uint64(31) + np.uint64(level)) & LOW)
         out[k, 1] = np.uint32(64 + level)
 
 
-@_compiled
-def step_column(
-    values: Floats, squares: Floats, features: Hashes, salt: int, column: int, slope: float, rate: float
-) -> None:
-    """One AdaGrad step of the weights of one column."""
-    for row in range(features.shape[0]):
-        _step(values, squares, _at(features[row, column], salt), slope, rate)
-
-
-@_compiled
-def sides(words: Hashes, start: int, word: int) -> int:
-    """A hash of the word before a value and the word after its end; `words` has two more in front."""
-    mixed = (np.uint64(words[start + 1]) * np.uint64(0x85EBCA6B)) & _LOW
-    return int(mixed ^ np.uint64(words[word + 3]))
-
-
-@_compiled
-def stop_chances(
-    values: Floats,
-    features: Hashes,
-    words: Hashes,
-    num_common: int,
-    common: int,
-    salt: int,
-    start: int,
-    first: int,
-    out: Floats,
-) -> None:
-    """Write the chances that a value from word `start` stops after word first, first + 1, ..."""
-    for row in range(out.shape[0]):
-        word = first + row
-        score = -0.7
-        for feature in range(features.shape[0]):
-            score += values[_at(features[feature, word], salt)]
-            if feature < num_common:
-                score += values[_at(features[feature, word], common)]
-        score += values[_at(min(word - start, 12) + 401, salt)]
-        score += values[_at(sides(words, start, word), salt)]
-        out[row] = 1.0 / (1.0 + math.exp(-score))
-
-
-@_compiled
-def step_stop(
-    values: Floats, squares: Floats, features: Hashes, words: Hashes, num_common: int, common: int, salt: int,
-    start: int, word: int, slope: float, rate: float,
-) -> None:  # fmt: skip
-    """One AdaGrad step of all weights that speak for one stop."""
-    for feature in range(features.shape[0]):
-        _step(values, squares, _at(features[feature, word], salt), slope, rate)
-        if feature < num_common:
-            _step(values, squares, _at(features[feature, word], common), slope, rate)
-    _step(values, squares, _at(min(word - start, 12) + 401, salt), slope, rate)
-    _step(values, squares, _at(sides(words, start, word), salt), slope, rate)
-
-
-@_compiled
+@compiled
 def distance_class(distance: int) -> int:
     """Class (0..12) of the distance in words from the end of the last copied value."""
     if distance < -8:
@@ -177,15 +72,15 @@ def distance_class(distance: int) -> int:
     return 11 if distance < 18 else 12
 
 
-@_compiled
+@compiled
 def start_scores(
     values: Floats, static: Floats, used: Floats, end: int, salt: int, before: int, out: Floats
 ) -> tuple[int, float]:
     """Write the scores of all words to be the start; returns (best word, logarithm of the sum of exponentials)."""
     near = np.zeros(13, dtype=np.float32)
     for number in range(13):
-        near[number] = values[_at(number + 101, salt)] + values[_at(number + 201, before)]
-    again = values[_at(301, salt)]
+        near[number] = values[at(number + 101, salt)] + values[at(number + 201, before)]
+    again = values[at(301, salt)]
     best, top = 0, -1e30
     for word in range(static.shape[0]):
         score = static[word] + near[distance_class(word - end)] + again * used[word]
@@ -198,47 +93,81 @@ def start_scores(
     return best, top + math.log(total)
 
 
-@_compiled
-def step_start(
-    values: Floats,
-    squares: Floats,
-    features: Hashes,
-    word: int,
-    end: int,
-    used: float,
-    salt: int,
-    before: int,
-    slope: float,
-    rate: float,
-) -> None:
-    """One AdaGrad step of all weights that speak for one start."""
-    step_column(values, squares, features, salt, word, slope, rate)
-    near = distance_class(word - end)
-    _step(values, squares, _at(near + 101, salt), slope, rate)
-    _step(values, squares, _at(near + 201, before), slope, rate)
-    if used > 0.0:
-        _step(values, squares, _at(301, salt), slope, rate)
+@compiled
+def learn_start(
+    values: Floats, squares: Floats, features: Hashes, scores: Floats, used: Floats, among: Slots, right: Slots,
+    end: int, salt: int, before: int, rate: float,
+) -> int:  # fmt: skip
+    """Learn that the start was one of `right`, of all words or (where there are any) `among`; returns the likeliest.
+
+    Raises the likeliest of `right` (the earliest where equal) against its strongest rivals, by one AdaGrad step each.
+    """
+    gold = right[0]
+    for word in right:
+        if scores[word] > scores[gold]:
+            gold = word
+    rivals, size = np.empty(7, dtype=np.int64), 1
+    rivals[0] = gold
+    for number in range(among.shape[0] if among.shape[0] else scores.shape[0]):
+        word = among[number] if among.shape[0] else number
+        is_right = False
+        for other in right:
+            is_right = is_right or other == word
+        if is_right or (size == 7 and scores[word] <= scores[rivals[6]]):
+            continue
+        place = size if size < 7 else 6
+        while place > 1 and scores[rivals[place - 1]] < scores[word]:
+            rivals[place] = rivals[place - 1]
+            place -= 1
+        rivals[place] = word
+        size = min(size + 1, 7)
+    top = scores[gold] if size == 1 else max(scores[gold], scores[rivals[1]])
+    total = 0.0
+    for rank in range(size):
+        total += math.exp(scores[rivals[rank]] - top)
+    if math.exp(scores[gold] - top) > 0.95 * total:
+        return gold
+    for rank in range(size):
+        word = rivals[rank]
+        slope = math.exp(scores[word] - top) / total - (1.0 if rank == 0 else 0.0)
+        if abs(slope) <= 0.03:
+            continue
+        for row in range(features.shape[0]):
+            step(values, squares, at(features[row, word], salt), slope, rate)
+        near = distance_class(word - end)
+        step(values, squares, at(near + 101, salt), slope, rate)
+        step(values, squares, at(near + 201, before), slope, rate)
+        if used[word] > 0.0:
+            step(values, squares, at(301, salt), slope, rate)
+    return gold
 
 
-@_compiled
+@compiled
+def spread_bag(values: Floats, salts: Hashes, salt: int, bag: Hashes, bag_value: float, out: Floats) -> None:
+    """Write what the words of a document say to outcomes 0..len(out)-1, whatever the situation."""
+    for k in range(out.shape[0]):
+        own = np.uint64(salts[k])
+        spread = 0.0
+        for feature in bag:
+            spread += values[at(np.uint64(feature) ^ own, salt)]
+        out[k] = bag_value * spread
+
+
+@compiled
 def choose(
-    values: Floats, salts: Hashes, counts: Floats, total: float, salt: int, context: Hashes, bag: Hashes, facts: Hashes,
-    bag_value: float, out: Floats,
+    values: Floats, salts: Hashes, counts: Floats, total: float, salt: int, context: Hashes, spread: Floats,
+    facts: Hashes, out: Floats,
 ) -> None:  # fmt: skip
     """Write the chances of outcomes 0..len(facts)-1; their sum leaves room for something never seen."""
     size = facts.shape[0]
     top = -1e30
     for k in range(size):
         own = np.uint64(salts[k])
-        score = math.log((counts[k] + 0.3) / (total + 1.0))
+        score = math.log((counts[k] + 0.3) / (total + 1.0)) + spread[k]
         for feature in context:
-            score += values[_at(np.uint64(feature) ^ own, salt)]
-        spread = 0.0
-        for feature in bag:
-            spread += values[_at(np.uint64(feature) ^ own, salt)]
-        score += bag_value * spread
+            score += values[at(np.uint64(feature) ^ own, salt)]
         for column in range(facts.shape[1]):
-            score += values[_at(facts[k, column], salt)]
+            score += values[at(facts[k, column], salt)]
         out[k] = score
         top = max(top, score)
     mass = 0.0
@@ -250,23 +179,31 @@ def choose(
         out[k] *= share
 
 
-@_compiled
-def step_choice(
+@compiled
+def learn_choice(
     values: Floats, squares: Floats, salts: Hashes, salt: int, context: Hashes, bag: Hashes, facts: Hashes,
-    bag_value: float, slopes: Floats, rate: float,
+    bag_value: float, chances: Floats, right: Slots, rate: float,
 ) -> None:  # fmt: skip
-    """One AdaGrad step of the weights of every outcome with a slope worth it."""
-    for k in range(slopes.shape[0]):
-        slope = slopes[k]
+    """Learn that one of the outcomes `right` was taken: an AdaGrad step for every outcome with a slope worth it."""
+    total, mass = 0.0, 0.0
+    for chance in chances:
+        total += chance
+    for k in right:
+        mass += chances[k] + 1e-6
+    for k in range(chances.shape[0]):
+        slope = chances[k] / total
+        for other in right:
+            if other == k:
+                slope -= (chances[k] + 1e-6) / mass
         if abs(slope) < 0.03:
             continue
         own = np.uint64(salts[k])
         for feature in context:
-            _step(values, squares, _at(np.uint64(feature) ^ own, salt), slope, rate)
+            step(values, squares, at(np.uint64(feature) ^ own, salt), slope, rate)
         for feature in bag:
-            _step(values, squares, _at(np.uint64(feature) ^ own, salt), slope * bag_value, rate)
+            step(values, squares, at(np.uint64(feature) ^ own, salt), slope * bag_value, rate)
         for column in range(facts.shape[1]):
-            _step(values, squares, _at(facts[k, column], salt), slope, rate)
+            step(values, squares, at(facts[k, column], salt), slope, rate)
 
 
 def warm_up() -> None:
@@ -280,9 +217,10 @@ def warm_up() -> None:
     rows = np.zeros((1, 2), dtype=np.float32), np.zeros((1, 3), dtype=np.float32)
     facts_ahead(values, features, words, slots, *rows, ready, 0, features[:1].copy())
     fill_row(values, features, words, 0, *rows, ready)
-    stop_chances(values, features, words, 1, 2, 3, 0, 0, pair)
-    step_stop(values, squares, features, words, 1, 2, 3, 0, 1, 0.5, 0.1)
+    stop_chances(values, features, words, 1, 2, 3, 0, 0, 0.5, pair)
+    learn_stop(values, squares, features, words, 1, 2, 3, 0, 0, 1, True, 0.1)
     start_scores(values, pair, counts, 0, 1, 2, pair.copy())
-    step_start(values, squares, features, 1, 0, 1.0, 1, 2, 0.5, 0.1)
-    choose(values, words, counts, 1.0, 1, words, words, features, 0.5, pair)
-    step_choice(values, squares, words, 1, words, words, features, 0.5, pair, 0.1)
+    learn_start(values, squares, features, pair, counts, slots[:0], slots, 0, 1, 2, 0.1)
+    spread_bag(values, words, 1, words, 0.5, pair)
+    choose(values, words, counts, 1.0, 1, words, pair.copy(), features, pair)
+    learn_choice(values, squares, words, 1, words, words, features, 0.5, pair, slots, 0.1)

@@ -15,6 +15,7 @@ from pipeline.dspark.renderings import DATES, NUMBERS
 from pipeline.dspark.situation import Situation
 
 _SURE = 0.96
+_decode = json.JSONDecoder(strict=False).decode
 
 
 class Learner:
@@ -109,10 +110,13 @@ def _string(raw: bytes) -> str | None:
     if raw[:1] != b'"':
         return None
     try:
-        text = json.loads(raw.decode("utf-8"), strict=False)
+        text = raw.decode("utf-8")
+        if b"\\" not in raw and raw[-1:] == b'"':
+            return text[1:-1]
+        value = _decode(text)
     except ValueError:
         return ""
-    return text if isinstance(text, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _renderings_of(raw: bytes) -> tuple[str, ...]:

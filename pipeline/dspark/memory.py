@@ -26,11 +26,15 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue."""
+    """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue.
+
+    `needle` is the text as it is looked for in lower-cased documents.
+    """
 
     text: bytes
     how: str
     following: Node | None
+    needle: bytes
 
 
 class Decision:
@@ -53,7 +57,7 @@ class Decision:
         """Where the outcome of this text and kind stands, made where it is new; the least used one makes room."""
         found = self.positions.get((text, how))
         if found is None:
-            outcome = Outcome(text, how, following)
+            outcome = Outcome(text, how, following, text.strip(b'"').lower())
             found = len(self.outcomes)
             if found < MAX_OUTCOMES:
                 self.outcomes.append(outcome)
@@ -83,13 +87,14 @@ class Decision:
 class Node:
     """One JSON path, array indices wild."""
 
-    __slots__ = ("children", "copied", "glue", "key", "parent", "salt", "seen", "separators", "slot", "value")
+    __slots__ = ("children", "copied", "glue", "key", "name_words", "parent", "salt", "seen", "separators", "slot", "value")
 
     def __init__(self, key: bytes, parent: Node | None) -> None:
         self.key = key
         self.parent = parent
         self.salt: int = salt_of(key, (parent.salt * 31 + 7) & 0xFFFFFFFF if parent else 0)
         self.children: dict[bytes, Node] = {}
+        self.name_words: tuple[str, ...] | None = None  # of the key, filled when first asked for
         self.value = Decision(self.salt ^ 0x11111111)
         self.glue = Decision(self.salt ^ 0x22222222)
         # Values met once; a second meeting makes a value an outcome.

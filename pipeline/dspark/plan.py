@@ -7,17 +7,10 @@ from typing import NamedTuple
 from pipeline.dspark.estimates import Estimate, Estimates
 
 
-class Event(NamedTuple):
-    """A claim of one drafter: bytes offset..end of a plan come true.
-
-    `survival` is the probability that all claims up to this one do, `estimate` learns whether it did (None: certain).
-    """
-
-    offset: int
-    end: int
-    drafter: str
-    survival: float
-    estimate: Estimate | None
+# A claim of one drafter, (offset, end, drafter, survival, estimate): bytes offset..end of a plan come true. `survival`
+# is the probability that all claims up to this one do, `estimate` learns whether it did (None: certain). Thousands are
+# made a second, and a plain tuple is made in a tenth of the time of a named one.
+Event = tuple[int, int, str, float, Estimate | None]
 
 
 class Plan(NamedTuple):
@@ -54,7 +47,7 @@ class Sketch:
             estimate = self._estimates.of(drafter, path, claimed)
             self.survival *= estimate.chance(claimed)
         end = offset + (len(text) or 1)
-        self.events.append(Event(offset, end, drafter, self.survival, estimate))
+        self.events.append((offset, end, drafter, self.survival, estimate))
 
     def finished(self, *, complete: bool) -> Plan:
         return Plan(bytes(self.text), self.events, complete)

@@ -16,10 +16,9 @@ from pipeline.dspark.weights import Floats, Hashes, mix
 Flags = NDArray[np.uint8]
 
 _RATE = 0.25
-_NUM_RIVALS = 6
-_SURE = 0.95
 _KEY_WEIGHT = 1.5
 _MAX_KEPT = 64
+_NO_WORDS: Slots = np.zeros(0, dtype=np.int64)
 
 
 class _View(NamedTuple):
@@ -71,7 +70,7 @@ class Pointer:
         return _View(self._scores[slot], self._ahead[slot])
 
     def _new(self, node: Node) -> _View:
-        size = len(self._document)
+        size = self._document.num_words
         scores = np.zeros(size, dtype=np.float32)
         kernels.sum_features(self._weights.values, self._document.start_features, node.salt, scores)
         self._add_key_bonus(node, scores)
@@ -82,26 +81,27 @@ class Pointer:
         facts = np.zeros((len(slots), 2), dtype=np.uint32)
         kernels.facts_ahead(
             self._weights.values, self._document.start_features, self._salts, slots,
-            self._scores, self._ahead, self._ready, min(end, len(self._document)), facts,
+            self._scores, self._ahead, self._ready, min(end, self._document.num_words), facts,
         )  # fmt: skip
         return facts
 
     def _add_key_bonus(self, node: Node, scores: Floats) -> None:
         """A path's own name left of a word makes it a likely start before anything was learned."""
-        named: Node | None = node
-        while named is not None and named.key == b"[]":
-            named = named.parent
-        if named is None:
-            return
-        positions = self._document.positions
-        for word in words_of(named.key.decode("utf-8", "replace").replace("_", " ")):
-            for position in positions.get(word, ()) or positions.get(word.capitalize(), ()):
+        words = node.name_words
+        if words is None:
+            named: Node | None = node
+            while named is not None and named.key == b"[]":
+                named = named.parent
+            name = b"" if named is None else named.key
+            words = node.name_words = tuple(words_of(name.decode("utf-8", "replace").replace("_", " ")))
+        for word in words:
+            for position in self._document.positions(word):
                 scores[position + 1 : position + 4] += _KEY_WEIGHT
 
     def best(self, node: Node) -> float:
         """The best start score, without the distance."""
         ahead = self._view(node).ahead
-        return float(ahead[0]) if len(self._document) else -8.0
+        return float(ahead[0]) if self._document.num_words else -8.0
 
     def starts(self, node: Node, end: int, before: int) -> Starts:
         """Scores of each word; `end` is the word after the last copied value, `before` the salt of its path."""
@@ -121,28 +121,11 @@ class Pointer:
     def learn(self, node: Node, end: int, before: int, right: list[int], among: NDArray[np.int64] | None) -> int:
         """Learn that the value started at one of `right`, of all words or `among`; returns the likeliest of them."""
         scores = self.starts(node, end, before).scores
-        gold = right[0] if len(right) == 1 else max(right, key=lambda word: (scores[word], -word))
-        pool = scores if among is None else scores.take(among)
-        if len(pool) > _NUM_RIVALS + 1:
-            best = np.argpartition(pool, -_NUM_RIVALS)[-_NUM_RIVALS:]
-        else:
-            best = np.arange(len(pool))
-        rivals = (best if among is None else among.take(best)).tolist()
-        rivals = [gold, *[r for r in rivals if r not in right]]
-        top = float(pool.max())
-        chances = [math.exp(float(scores[r]) - top) for r in rivals]
-        total = sum(chances)
-        if chances[0] > _SURE * total:
-            return gold
-        salt, pair = node.salt, mix(node.salt, before)
-        values, squares = self._weights.values, self._weights.squares
-        for rank, word in enumerate(rivals):
-            slope = chances[rank] / total - (rank == 0)
-            if abs(slope) > 0.03:
-                used = float(self._used[word])
-                kernels.step_start(
-                    values, squares, self._document.start_features, word, end, used, salt, pair, slope, _RATE
-                )
+        weights, pool = self._weights, _NO_WORDS if among is None else among
+        gold: int = kernels.learn_start(
+            weights.values, weights.squares, self._document.start_features, scores, self._used, pool,
+            np.array(right, dtype=np.int64), end, node.salt, mix(node.salt, before), _RATE,
+        )  # fmt: skip
         self._starts.clear()
         return gold
 

@@ -44,6 +44,7 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]: ...
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes: ...
     def num_bytes(self, token_id: int) -> int: ...
+    def sizes_of(self, token_ids: Sequence[int]) -> list[int]: ...
     def encode_after(self, tail_ids: Sequence[int], text: bytes) -> list[int]: ...
 
 
@@ -61,13 +62,19 @@ class TokenTable:
     _known: dict[bytes, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _piece: re.Pattern[bytes] = field(default=_WHOLE, init=False, repr=False, compare=False)
 
+    _as_it_is: bool = field(default=False, init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
+        # A vocabulary that puts no space first needs no text before a text.
+        object.__setattr__(self, "_as_it_is", self.decode_bytes(self._raw("a")) == b"a")
         vocabulary = b"\n".join(self.pieces)
         if not _CROSSES_SPACES.search(vocabulary):
             object.__setattr__(self, "_piece", _COARSE if _CROSSES_QUOTES.search(vocabulary) else _FINE)
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text` as the start of an output, without special tokens or a space put first."""
+        if self._as_it_is:
+            return self._raw(text)
         ids = self._aligned("\n", text)
         return self._raw(text) if ids is None else ids
 
@@ -79,6 +86,11 @@ class TokenTable:
     def num_bytes(self, token_id: int) -> int:
         """Length in bytes of one token; 0 for special ones."""
         return self.sizes[token_id] if token_id < len(self.sizes) else 0
+
+    def sizes_of(self, token_ids: Sequence[int]) -> list[int]:
+        """Lengths in bytes of tokens of the vocabulary."""
+        sizes = self.sizes
+        return [sizes[i] for i in token_ids]
 
     def encode_after(self, tail_ids: Sequence[int], text: bytes) -> list[int]:
         """The ids of `text` (UTF-8, may start inside a character) as a continuation of the output tokens `tail_ids`.

@@ -11,8 +11,8 @@ from pipeline.dspark.evidence import Evidence, escape, unescape
 from pipeline.dspark.memory import Node
 from pipeline.dspark.plan import Sketch
 from pipeline.dspark.situation import Situation
+from pipeline.dspark.stops import LIKELY
 
-_STOP = 0.5
 _SURE = 0.6
 _MAX_PLACES = 32
 _SUFFIXES = (24, 12, 6, 3)
@@ -83,7 +83,7 @@ class ValueWriter:
                     if best is None or guess.weight > best.weight:
                         best = guess
         start, weight = None, 0.0
-        if copy_chance > 0.01 and self._with_document and prefix[:1] in b'"' and len(evidence.document):
+        if copy_chance > 0.01 and self._with_document and prefix[:1] in b'"' and evidence.document.num_words:
             starts = evidence.pointer.starts(node, situation.end, situation.before)
             wanted = unescape(prefix[1:])
             if wanted:
@@ -126,19 +126,20 @@ class ValueWriter:
         """Copy from byte `at` of a value that starts at word `start`, up to where it probably stops."""
         document = self._evidence.document
         first = bisect_left(document.end_list, at)
-        if first >= len(document):
+        if first >= document.num_words:
             return None
         begun = len(sketch.text)
         pending, drafter, sure = b"" if prefix else b'"', "document", claimed
         data, ends, starts = document.data, document.end_list, document.start_list
-        last = len(document) - 1
+        last, has_signs = document.num_words - 1, document.has_signs
         for index, stop in enumerate(self._evidence.stops.chances(node, start, first), first):
-            pending += escape(data[at : ends[index]])
+            word = data[at : ends[index]]
+            pending += escape(word) if has_signs else word
             if stop < _UNLIKELY and index < last and len(pending) < _LONG:
                 sure *= 1.0 - stop
             else:
                 sketch.add(pending, drafter, node.salt, sure)
-                if stop > _STOP or index == last:
+                if stop > LIKELY or index == last:
                     sketch.add(b'"', "stop", node.salt, max(stop, 0.05))
                     return Written(prefix + bytes(sketch.text[begun:]), index + 1, True)
                 if sketch.full:
@@ -165,7 +166,7 @@ class ValueWriter:
             return None
         wanted = unescape(prefix[1:])
         document = self._evidence.document
-        behind = document.start_list[situation.end] if situation.end < len(document) else 0
+        behind = document.start_list[situation.end] if situation.end < document.num_words else 0
         for size in _SUFFIXES:
             if len(wanted) < size:
                 continue
@@ -176,7 +177,7 @@ class ValueWriter:
             if at >= 0:
                 at += size
                 start = max(0, bisect_left(document.end_list, at) - wanted.count(b" ") - 1)
-                return self._copy(sketch, node, min(start, len(document) - 1), at, prefix, 0.3 + size / 60)
+                return self._copy(sketch, node, min(start, document.num_words - 1), at, prefix, 0.3 + size / 60)
         return None
 
     def end(self, sketch: Sketch, node: Node, prefix: bytes, output: bytearray) -> bytes | None:

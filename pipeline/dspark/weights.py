@@ -6,7 +6,8 @@ import zlib
 
 import numpy as np
 
-from pipeline.dspark.kernels import BITS, Floats, Hashes, warm_up
+from pipeline.dspark.compiled import BITS, Floats, Hashes
+from pipeline.dspark.kernels import warm_up
 
 __all__ = ["Floats", "Hashes", "Weights", "mix", "salt_of"]
 
