@@ -13,9 +13,9 @@ if __package__ in (None, ""):  # run as a file: the package lies beside this fol
 from jobs.extract import guarded, run_job
 from pipeline.data import RejectReason
 from pipeline.errors import ConfigError
+from pipeline.replay import REPLAYABLE, check_replayable, left_alone
 
-_NOT_REPLAYABLE = {RejectReason.EMPTY_INPUT, RejectReason.UNDECODABLE_INPUT, RejectReason.PROFILE_LOSS}
-REASONS = sorted(str(reason) for reason in RejectReason if reason not in _NOT_REPLAYABLE)
+REASONS = sorted(map(str, RejectReason))
 
 EPILOG = """\b
 Examples:
@@ -35,12 +35,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no run there, 3 more rejects than
 def main(output: str, reasons: tuple[str, ...], quiet: bool, verbose: bool) -> None:
     """Run the rejects of the run in OUTPUT again, with its own settings; all other outcomes stay as they are.
 
-    A document that was rejected for killing the engine gets a clean record first. Rejects whose input is at fault
-    (EMPTY_INPUT, UNDECODABLE_INPUT) change only when the input does.
+    A document that was rejected for killing the engine gets a clean record first. Rejects that no replay changes are
+    told apart: the input is at fault (EMPTY_INPUT, UNDECODABLE_INPUT), or a record is there and was refused when it was
+    written (UNGROUNDED, PROFILE_LOSS): then other settings help, without a GPU.
     """
     with guarded(verbose=verbose):
-        from pipeline.run_folder import forget_suspects, load_run
+        from pipeline.run_folder import forget_suspects, load_run, rejects_before
 
+        check_replayable(reasons)
         config = load_run(output)
         if config.input.path is None:
             raise ConfigError(
@@ -48,8 +50,9 @@ def main(output: str, reasons: tuple[str, ...], quiet: bool, verbose: bool) -> N
             )
         if not reasons or str(RejectReason.REFUSED_BY_ENGINE) in reasons:
             forget_suspects(output)
-        wanted = reasons or tuple(REASONS)
-        run_job(config.model_copy(update={"quiet": quiet}), retry_reasons=wanted)
+        for line in () if quiet or reasons else left_alone(rejects_before(output)):
+            click.echo(line, err=True)
+        run_job(config.model_copy(update={"quiet": quiet}), retry_reasons=reasons or REPLAYABLE)
 
 
 if __name__ == "__main__":

@@ -260,10 +260,14 @@ class Extractor:
 
     def _close_half(self, parent: ChunkJob, index: int, outcome: Outcome) -> None:
         parent.halves[index] = outcome
-        for attempt in outcome.attempts:
-            parent.attempts.append(replace(attempt, number=len(parent.attempts) + 1))
         if any(half is None for half in parent.halves):
             return
+        for half in parent.halves:  # in their order, whichever was done first
+            assert half is not None
+            parent.attempts.extend(
+                replace(attempt, number=number)
+                for number, attempt in enumerate(half.attempts, start=len(parent.attempts) + 1)
+            )
         values: list[dict[str, Any]] = []
         for half in parent.halves:
             if isinstance(half, Reject):

@@ -7,9 +7,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig, load_config
+from pipeline.demo_model import DEMO_MODEL
 from pipeline.errors import ConfigError, OutputError
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.journal import count_outcomes
@@ -17,6 +19,7 @@ from pipeline.manifest import without_secrets
 from pipeline.markers import save_suspects
 from pipeline.storage import Storage
 from pipeline.udf.stage import Stage
+from pipeline.writers import MANIFEST
 
 _RUN_FILE = "run.json"
 _LOCK_FILE = ".lock"
@@ -64,7 +67,7 @@ def claim_folder(output: Storage, stage: Stage) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    settings = without_secrets(stage.config.model_dump(mode="json"))
+    settings = without_secrets(from_anywhere(stage.config).model_dump(mode="json"))
     content = {"identity": _identity(stage), "settings": settings}
     output.child(JOURNAL).write(_RUN_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
 
@@ -88,6 +91,7 @@ def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> N
             )
     elif not overwrite:
         before = _parsed(known, output)["identity"]
+        before |= {"input": _absolute_input(before.get("input"))}  # older runs kept it as it was given
         changed = [name for name, value in _identity(stage).items() if before.get(name) != value]
         if changed:
             raise ConfigError(
@@ -125,6 +129,53 @@ def forget_suspects(output: str) -> None:
     save_suspects(Storage(output).child(JOURNAL), {})
 
 
+def rejects_before(output: str) -> dict[str, int]:
+    """Rejects by reason of the last run that was finished in a folder; empty where none was."""
+    data = Storage(output).read(MANIFEST)
+    return dict(json.loads(data)["rejects_by_reason"]) if data else {}
+
+
+def from_anywhere(config: RunConfig) -> RunConfig:
+    """The same settings with absolute local paths, so that a replay may start in another folder.
+
+    Addresses, tables, import paths and hub ids stay as they are.
+    """
+    output, model = config.output.path, config.engine.model
+    updates = {
+        "schema_spec": _absolute_schema(config.schema_spec),
+        "input": config.input.model_copy(update={"path": _absolute_input(config.input.path)}),
+        "output": config.output.model_copy(update={"path": _absolute_output(output)}),
+        "engine": config.engine.model_copy(update={"model": model if model == DEMO_MODEL else _absolute(model)}),
+    }
+    return config.model_copy(update=updates)
+
+
+def _absolute_output(path: str | None) -> str | None:
+    return path if path is None or "://" in path else Storage(path).uri("")
+
+
+def _absolute_schema(spec: str | None) -> str | None:
+    """``FILE.py:Class`` too; a schema that is given as text or by import path is no file."""
+    if spec is None:
+        return None
+    file, colon, name = spec.rpartition(":")
+    found = _absolute(file)
+    return f"{found}{colon}{name}" if found != file else _absolute(spec)
+
+
+def _absolute_input(path: str | None) -> str | None:
+    """A pattern too, whether files match it now or not."""
+    if path is None or "://" in path or not any(c in path for c in "*?["):
+        return path and _absolute(path)
+    return str(Path(path).expanduser().absolute())
+
+
+def _absolute(name: str) -> str:
+    """A file or folder that is there, from the root of the file system; whatever else a text may name, unchanged."""
+    path = os.path.expanduser(name)
+    return os.path.abspath(path) if name and os.path.exists(path) else name
+
+
 def done_so_far(output: str) -> int:
     """How many outcomes the journal of a run holds; cheap enough for a message at the end."""
     return count_outcomes(Storage(output).child(JOURNAL))
@@ -138,5 +189,5 @@ def _identity(stage: Stage) -> dict[str, Any]:
         "model": stage.model_id,
         "decoding": stage.config.decoding.model_dump(mode="json"),
         "chunking": stage.config.chunking.model_dump(mode="json"),
-        "input": stage.config.input.path,
+        "input": _absolute_input(stage.config.input.path),
     }

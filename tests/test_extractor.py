@@ -147,6 +147,18 @@ def test_an_endless_output_is_rejected_as_truncated_after_bounded_work() -> None
     assert engine.num_submitted <= 2 * (2**4 - 1)
 
 
+@pytest.mark.parametrize("first_steps", [1, 5])
+def test_attempts_of_halves_stand_in_the_order_of_the_halves_whichever_is_done_first(first_steps: int) -> None:
+    def script(text: str, attempt: int) -> str | Scripted:
+        if len(text) > 60:
+            return Scripted("{", "length")
+        return Scripted("1", num_steps=first_steps) if text.startswith("first") else Scripted("2", num_steps=3)
+
+    loop, _ = extractor(script, splitting=True, decoding=DecodingConfig(truncation_factor=1))
+    reject = only(loop.run([chunk("first half has words.\n\n" + "other half has more of them, and some.")]))
+    assert [(a.number, a.raw_output) for a in reject.attempts] == list(zip(range(1, 6), "{1122", strict=True))
+
+
 def test_a_split_that_conflicts_is_a_merge_conflict() -> None:
     answers = iter(range(100))
 

@@ -1,20 +1,24 @@
-"""A run's output folder belongs to one run at a time."""
+"""A run's output folder belongs to one run at a time, and what is kept in it serves from any folder."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pipeline.errors import OutputError
-from pipeline.run_folder import only_run
+from pipeline.config import RunConfig, load_config
+from pipeline.errors import ConfigError, OutputError
+from pipeline.run_folder import check_folder, claim_folder, from_anywhere, load_run, only_run
 from pipeline.storage import Storage
+from pipeline.udf.stage import build_stage
+from tests.scripts import PEOPLE_SCHEMA
 
 _HOLDER = """
 import os, sys
-from pipeline.run_folder import only_run
+from pipeline.run_folder import check_folder, claim_folder, from_anywhere, load_run, only_run
 from pipeline.storage import Storage
 with only_run(Storage(sys.argv[1])):
     print("held", flush=True)
@@ -48,3 +52,68 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"), only_run(Storage(str(tmp_path / "file" / "out"))):
         pytest.fail("no folder")
+
+
+def _settings(folder: Path, **options: str) -> RunConfig:
+    (folder / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
+    (folder / "in.jsonl").write_text("")
+    paths = {"input": "in.jsonl", "output": "out", "schema": "people.json"} | options
+    return load_config(
+        {
+            "engine": {"kind": "scripted", "script": "tests.scripts:people"},
+            "input": {"path": paths["input"]},
+            "output": {"path": paths["output"]},
+            "schema_spec": paths["schema"],
+        }
+    )
+
+
+def test_the_settings_of_a_run_serve_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = _settings(tmp_path)
+    claim_folder(Storage("out"), build_stage(config))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    loaded = load_run(str(tmp_path / "out"))
+    assert (loaded.input.path, loaded.schema_spec) == (str(tmp_path / "in.jsonl"), str(tmp_path / "people.json"))
+    check_folder(Storage(str(loaded.output.path)), build_stage(loaded))  # it is the same run
+    monkeypatch.chdir(tmp_path)
+    check_folder(Storage("out"), build_stage(config))
+    other = config.model_copy(update={"input": config.input.model_copy(update={"path": "people.json"})})
+    with pytest.raises(ConfigError, match="other settings: input"):
+        check_folder(Storage("out"), build_stage(other))
+
+
+def test_a_run_whose_file_has_a_relative_input_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = build_stage(_settings(tmp_path))
+    claim_folder(Storage("out"), stage)
+    file = tmp_path / "out" / "_journal" / "run.json"
+    known = json.loads(file.read_text())
+    known["identity"]["input"] = "in.jsonl"
+    file.write_text(json.dumps(known))
+    check_folder(Storage("out"), stage)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("input", "s3a://bucket/in.jsonl"), ("input", "sales.orders"), ("input", "file:///data/in.jsonl"),
+        ("output", "s3://bucket/out"), ("schema", "schemas.orders:Order"),
+        ("schema", "id BIGINT NOT NULL, tags ARRAY<STRING>"),
+    ],
+)  # fmt: skip
+def test_what_is_no_path_of_this_machine_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = from_anywhere(_settings(tmp_path, **{name: value}))
+    assert {"input": config.input.path, "output": config.output.path, "schema": config.schema_spec}[name] == value
+
+
+def test_patterns_and_classes_in_files_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order.py").write_text("")
+    config = from_anywhere(_settings(tmp_path, input="days/*.jsonl", schema="order.py:Order"))
+    assert config.input.path == str(tmp_path / "days" / "*.jsonl")
+    assert config.schema_spec == f"{tmp_path / 'order.py'}:Order"

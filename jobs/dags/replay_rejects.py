@@ -21,8 +21,8 @@ REASONS = [
     "TIMEOUT",
     "TOO_LONG",
     "TRUNCATED",
-    "UNGROUNDED",
 ]
+"""All that a replay may change. What is UNGROUNDED has a record: run the extraction again with another rule."""
 
 
 def arguments(params: Mapping[str, Any]) -> list[str]:
