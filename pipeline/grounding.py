@@ -22,6 +22,7 @@ Place = tuple[int, int, float]
 _MAX_PLACES = 64
 _NEAR_CHARS = 4000
 _IN_WORD_SCORE = 0.6
+_LEAF_TYPES = (str, int, float, Decimal)
 _PARTIAL_DATE_SCORE = 0.8
 
 
@@ -236,7 +237,7 @@ def _literal(value: Any) -> str:
 
 
 def _is_leaf(value: Any) -> bool:
-    return isinstance(value, str | int | float | Decimal) and not isinstance(value, bool)
+    return isinstance(value, _LEAF_TYPES) and not isinstance(value, bool)
 
 
 def _leaves(value: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:

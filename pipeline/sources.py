@@ -16,12 +16,12 @@ import pyarrow as pa
 from pipeline.data import RejectReason
 from pipeline.documents import FileFormat
 from pipeline.errors import ConfigError, InputError
+from pipeline.line_ranges import count_lines, lines_of
 from pipeline.storage import Storage
 from pipeline.udf.arrow import batches_of
 from pipeline.udf.files import file_rows
 
 SPLIT_BYTES = 64 << 20
-_BLOCK_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _DOCUMENT_SCHEMA = pa.schema(
     [
@@ -139,15 +139,15 @@ def count_function() -> Read:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in (part for batch in batches for part in batch.to_pylist()):
-            lines = sum(1 for _ in _lines(part["uri"], part["start"], part["stop"]))
+            num_lines = count_lines(part["uri"], part["start"], part["stop"])
             schema = pa.schema([("index", pa.int32()), ("lines", pa.int64())])
-            yield pa.RecordBatch.from_pylist([{"index": part["index"], "lines": lines}], schema=schema)
+            yield pa.RecordBatch.from_pylist([{"index": part["index"], "lines": num_lines}], schema=schema)
 
     return run
 
 
 def _jsonl_rows(part: Row, id_column: str | None, text_column: str) -> Iterator[Row]:
-    for number, line in enumerate(_lines(part["uri"], part["start"], part["stop"])):
+    for number, line in enumerate(lines_of(part["uri"], part["start"], part["stop"])):
         line_number = part["first_line"] + number
         stripped = line.strip()
         if stripped:
@@ -240,29 +240,6 @@ def _open(uri: str) -> Any:
     return Storage(uri).open_input()
 
 
-def _lines(uri: str, start: int, stop: int) -> Iterator[bytes]:
-    """Lines that begin in ``[start, stop)``, without their ends."""
-    with Storage(uri).open_input(start=max(start - 1, 0)) as stream:
-        at, rest = max(start - 1, 0), b""
-        skipping = start > 0  # the byte before the range tells whether a line begins at its start
-        while True:
-            block = stream.read(_BLOCK_BYTES)
-            if not block:
-                break
-            pieces = (rest + block).split(b"\n")
-            rest = pieces.pop()
-            for piece in pieces:
-                begin, at = at, at + len(piece) + 1
-                if skipping:
-                    skipping = False
-                    continue
-                if begin >= stop:
-                    return
-                yield piece.removeprefix(b"\xef\xbb\xbf") if begin == 0 else piece
-        if rest and not skipping and at < stop:
-            yield rest.removeprefix(b"\xef\xbb\xbf") if at == 0 else rest
-
-
 def _csv_header(files: list[SourceFile]) -> list[str]:
     with _open(files[0].uri) as raw:
         stream = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
@@ -275,7 +252,7 @@ def _csv_header(files: list[SourceFile]) -> list[str]:
 def _json_fields(file: SourceFile) -> list[str]:
     """Fields of the first lines together; none where no line is an object (the rows will say why)."""
     fields: dict[str, None] = {}
-    for number, line in enumerate(_lines(file.uri, 0, file.size_bytes if not file.is_compressed else 1 << 62)):
+    for number, line in enumerate(lines_of(file.uri, 0, file.size_bytes if not file.is_compressed else 1 << 62)):
         value = _loads(line.decode("utf-8", "replace"))
         if isinstance(value, dict):
             fields.update(dict.fromkeys(value))

@@ -137,6 +137,8 @@ class Storage:
         from pyarrow.fs import FileType
 
         with _writing(self.uri(path)):
+            if self.is_local and _unlinked(self._full(path)):
+                return
             kind = self._fs.get_file_info(self._full(path)).type
             if kind == FileType.Directory:
                 self._fs.delete_dir(self._full(path))
@@ -209,6 +211,17 @@ class _writing:
                 f"cannot write {self._place}: {reason}",
                 hint="check free space and permissions, then run the same command again: it resumes",
             ) from None
+
+
+def _unlinked(path: str) -> bool:
+    """Whether a local file is gone; a folder is left to others."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _write_local(target: Path, data: bytes, durable: bool) -> None:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 MAX_NUMBER_CHARS = 400
@@ -55,9 +56,17 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 def dumps(value: Any, *, separators: tuple[str, str] = (",", ":")) -> str:
     """Write a parsed value as one line of JSON: keys in their order, non-ASCII as it is, Decimals digit by digit."""
-    parts: list[str] = []
-    _write(value, parts, separators)
-    return "".join(parts)
+    try:
+        return _encoder(separators).encode(value)
+    except TypeError:  # it holds a Decimal, or a container that is no dict or list
+        parts: list[str] = []
+        _write(value, parts, separators)
+        return "".join(parts)
+
+
+@cache
+def _encoder(separators: tuple[str, str]) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=separators)
 
 
 def _write(value: Any, parts: list[str], separators: tuple[str, str]) -> None:

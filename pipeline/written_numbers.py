@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 
 WIDTHS = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x2212: "-"}
 """Full to half width, one character for one, so that offsets stay."""
 
 _DIGITS = re.compile(r"[0-9](?:[0-9]|[.,'’](?=[0-9]))*")  # one digit first: found much faster than a run
-_SPACED = re.compile(r"[0-9](?<![0-9.,][0-9])[0-9]{0,2}(?:[ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])")
+_SPACES = " \u00a0\u202f"
+_SPACED = re.compile(rf"[0-9](?<![0-9.,][0-9])[0-9]{{0,2}}(?:[{_SPACES}][0-9]{{3}})+(?:[.,][0-9]+)?(?![0-9])")
 _AFTER = re.compile(
     r"\s{0,1}(?:(?P<percent>%)|(?P<big>[万萬亿億千百]+)"
     r"|(?P<word>thousand|million|billion|mn|bn|k|m)(?![A-Za-z0-9]))",
@@ -46,8 +48,12 @@ class WrittenNumbers:
         self._plain = text if text.isascii() else text.translate(WIDTHS)
         self._by_digits: dict[str, list[re.Match[str]]] = {}
         self._others: dict[re.Pattern[str], dict[Decimal, list[tuple[int, int]]]] = {}
-        for pattern in (_DIGITS, _SPACED):
-            for match in pattern.finditer(self._plain):
+        runs = list(_DIGITS.finditer(self._plain))
+        is_spaced = any(
+            left.end() + 1 == right.start() and self._plain[left.end()] in _SPACES for left, right in pairwise(runs)
+        )
+        for matches in (runs, _SPACED.finditer(self._plain)) if is_spaced else (runs,):
+            for match in matches:
                 token = match.group()
                 if token.isdigit():
                     self._by_digits.setdefault(token.strip("0"), []).append(match)

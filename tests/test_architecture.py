@@ -22,7 +22,8 @@ LAYERS: list[set[str]] = [
     set(),  # pure modules: everything in pipeline/ that no other layer names
     {"extractor", "testing", "tokenizer", "demo_model", "models"},
     {"engine", "engine_loading", "remote_engine", "probe", "dspark.plugin", "dspark.scheduler", "dspark.proposer"},
-    {"storage", "session", "faults", "journal", "markers", "sources", "parquet_files", "readers", "writers", "udf"},
+    {"storage", "session", "faults", "journal", "markers", "line_ranges", "sources", "parquet_files", "readers"}
+    | {"writers", "udf"},
     {"plan", "scheduling", "rounds", "compaction", "run_folder"},
     {"results", "report_data", "display"},
     {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import sources
 from pipeline.errors import ConfigError, InputError
+from pipeline.line_ranges import count_lines, lines_of
 from pipeline.parquet_files import MAX_CHECKED, check_parquet
 from pipeline.sources import SourceFile, check_columns, list_files, read_function, split_file
 
@@ -50,9 +50,12 @@ def test_every_line_is_read_once_wherever_the_file_is_split(
     size = path.stat().st_size
     edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
     spans = list(itertools.pairwise(edges)) or [(0, size)]
-    got = [line for start, stop in spans for line in sources._lines(str(path), start, stop)]
+    found = [list(lines_of(str(path), start, stop)) for start, stop in spans]
+    got = [line for part in found for line in part]
     expected = data.encode().split(b"\n")
     assert got == (expected[:-1] if expected[-1] == b"" else expected)
+    assert [count_lines(str(path), start, stop) for start, stop in spans] == [len(part) for part in found]
+    assert count_lines(str(path), 0, 1 << 62) == len(got)
 
 
 def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from pipeline.chunking import document_text
@@ -15,8 +15,6 @@ from pipeline.strict_json import dumps
 from pipeline.udf.merge import DocumentRecord, DocumentReject, reject_of
 from pipeline.udf.stage import Stage
 from pipeline.validation import Invalid
-
-_SPAN_NAMES = [field.name for field in fields(Span)]
 
 
 def ground_record(
@@ -46,8 +44,11 @@ def ground_record(
             record = replace(record, value=verdict.value, json=verdict.json, meta=_without(record.meta, before, spans))
     meta = record.meta | {"page_starts": list(pages) or None}
     if output.grounding:
-        meta["spans"] = [{name: getattr(span, name) for name in _SPAN_NAMES} for span in spans]
-    return replace(record, meta=meta, num_nulled=num_nulled)
+        meta["spans"] = [
+            {"path": s.path, "start": s.start, "end": s.end, "kind": s.kind, "score": s.score, "page": s.page}
+            for s in spans
+        ]
+    return DocumentRecord(record.doc_id, record.value, record.json, meta, num_nulled, record.is_retried)
 
 
 def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
