@@ -9,19 +9,16 @@ from functools import cached_property
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.dspark.weights import Hashes
+from pipeline.dspark.word_kernels import NUM_START_FEATURES, NUM_STOP_FEATURES, Offsets, describe
 
 _IDEOGRAPHS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d"
 _WORD = re.compile(rf"([{_IDEOGRAPHS}])|(\d+)|([^\W\d_{_IDEOGRAPHS}]+)|([^\s])")
 _ESCAPED = re.compile(rb'[\x00-\x08\x0b\x0c\x0e-\x1f"\\]')
-_PRIME = np.uint32(0x85EBCA6B)
 # Longer documents are indexed this far; the rest is still found by its text.
 MAX_WORDS = 20_000
 _MAX_BAG = 48
-
-Offsets = NDArray[np.int64]
 
 
 def words_of(text: str) -> list[str]:
@@ -43,6 +40,12 @@ def _look(word: str, group: int) -> tuple[int, int]:
     return found
 
 
+def hash_of_first_word(text: bytes) -> int:
+    """The hash of the first word of a UTF-8 text as documents have it; 0 without words."""
+    m = _WORD.search(text.decode("utf-8", "replace"))
+    return 0 if m is None else (_known.get(m[0]) or _look(m[0], m.lastindex or 4))[0]
+
+
 def _shape(word: str, group: int) -> int:
     if group == 3:
         size = min(len(word), 4)
@@ -52,13 +55,6 @@ def _shape(word: str, group: int) -> int:
     if group == 2:
         return 32 + min(len(word), 8)
     return 1 if group == 1 else 48 + (zlib.crc32(word.encode("utf-8", "surrogatepass")) & 0xFF)
-
-
-def _join(*columns: Hashes) -> Hashes:
-    value = columns[0]
-    for column in columns[1:]:
-        value = (value * _PRIME) ^ column
-    return value ^ (value >> np.uint32(15))
 
 
 class Document:
@@ -97,55 +93,21 @@ class Document:
         return self.num_words
 
     @cached_property
-    def _gaps(self) -> Hashes:
-        """What separates a word from the one before, N + 3: 0 nothing, 1 a space, 2 more, 3 a line end, 4 no word."""
-        n = self.num_words
-        gaps = np.full(n + 3, 4, dtype=np.uint32)
-        if n > 1:
-            width = self.starts[1:] - self.ends[:-1]
-            lines = np.cumsum(self.bytes == 10)
-            new_line = lines[np.maximum(self.starts[1:] - 1, 0)] > lines[np.maximum(self.ends[:-1] - 1, 0)]
-            gaps[1:n] = np.where(new_line, 3, np.minimum(width, 2))
-        return gaps
+    def _features(self) -> tuple[Hashes, Hashes]:
+        start = np.empty((NUM_START_FEATURES, self.num_words), dtype=np.uint32)
+        stop = np.empty((NUM_STOP_FEATURES, self.num_words), dtype=np.uint32)
+        describe(self.bytes, self.starts, self.ends, self.hashes, self._shapes, start, stop)
+        return start, stop
 
     @cached_property
     def start_features(self) -> Hashes:
         """(10, N): what stands left and right of each word, for "a value starts here"."""
-        n = self.num_words
-        h, s, g = self.hashes, self._shapes, self._gaps[:n]
-        h0, h1, h2, n1 = h[2 : n + 2], h[1 : n + 1], h[:n], h[3 : n + 3]
-        s0, s1, s2, t1 = s[2 : n + 2], s[1 : n + 1], s[:n], s[3 : n + 3]
-        at = np.arange(n, dtype=np.uint32)
-        first = np.maximum.accumulate(np.where(g >= 3, at, 0)) if n else at
-        letters = np.where((s1 >= 8) & (s1 < 32) | (s1 == 1), at, 0)
-        named = np.maximum.accumulate(letters) if n else at
-        columns = [
-            _join(h1, g),
-            _join(h2, h1),
-            h0,
-            _join(s1, g, s0),
-            _join(s2, s1, s0, t1),
-            _join(h0, n1),
-            np.minimum(at, 6),
-            _join(h0[first] if n else h0, np.minimum(at - first, 3)),
-            h1[named] if n else h1,
-            _join(np.minimum(n - at, 4), s0),
-        ]
-        tags = np.arange(1, len(columns) + 1, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        features: Hashes = np.stack(columns) ^ tags[:, None]
-        return features
+        return self._features[0]
 
     @cached_property
     def stop_features(self) -> Hashes:
         """(7, N): what stands left and right of the end of each word, for "a value stops after it"."""
-        n = self.num_words
-        h, s, g = self.hashes, self._shapes, self._gaps[1 : n + 1]
-        h0, h1, h2 = h[2 : n + 2], h[3 : n + 3], h[4 : n + 4]
-        s0, s1, s2 = s[2 : n + 2], s[3 : n + 3], s[4 : n + 4]
-        columns = [_join(h1, g), _join(h0, h1), _join(h0, g), _join(s0, g, s1), _join(h1, h2), _join(s0, g, s1, s2), g]
-        tags = np.arange(21, len(columns) + 21, dtype=np.uint32) * np.uint32(0x27D4EB2F)
-        features: Hashes = np.stack(columns) ^ tags[:, None]
-        return features
+        return self._features[1]
 
     @cached_property
     def bag(self) -> Hashes:
@@ -157,6 +119,10 @@ class Document:
         marks = [self.hash_list[i + 2] ^ 0x5BD1E995 * (i + 1) & 0xFFFFFFFF for i in range(min(2, n))]
         marks += [self.hash_list[n + 1 - i] ^ 0x1B873593 * (i + 1) & 0xFFFFFFFF for i in range(min(2, n))]
         return np.array([*body, *marks], dtype=np.uint32)
+
+    @cached_property
+    def hash_set(self) -> frozenset[int]:
+        return frozenset(self.hash_list)
 
     @cached_property
     def lowered(self) -> bytes:

@@ -128,7 +128,8 @@ class Evidence:
         if outcome.how == "literal":
             if len(outcome.needle) < 2:
                 return 300
-            return 302 if outcome.needle in self.document.lowered else 301
+            document = self.document
+            return 302 if outcome.first_word in document.hash_set and outcome.needle in document.lowered else 301
         if outcome.how == "copy":
             return 200 + level_of(self.pointer.best(node))
         if outcome.how == "repeat":

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.dspark.compiled import BITS, LOW, Flags, Floats, Hashes, Slots, at, compiled, step
 from pipeline.dspark.stop_kernels import learn_stop, stop_chances
+from pipeline.dspark.word_kernels import describe
 
 
 @compiled
@@ -213,6 +214,9 @@ def warm_up() -> None:
     words, features = np.zeros(8, dtype=np.uint32), np.zeros((2, 2), dtype=np.uint32)
     pair, counts = np.zeros(2, dtype=np.float32), np.ones(2, dtype=np.float32)
     sum_features(values, features, 1, pair)
+    spans, letters = np.array([[0, 1], [2, 3]]), np.zeros(3, dtype=np.uint8)
+    begin, stop = np.empty((10, 2), dtype=np.uint32), np.empty((7, 2), dtype=np.uint32)
+    describe(letters, spans[:, 0], spans[:, 1], words, words, begin, stop)
     slots, ready = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint8)
     rows = np.zeros((1, 2), dtype=np.float32), np.zeros((1, 3), dtype=np.float32)
     facts_ahead(values, features, words, slots, *rows, ready, 0, features[:1].copy())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.dspark.admission import Admission
+from pipeline.dspark.document import hash_of_first_word
 from pipeline.dspark.estimates import Estimates
 from pipeline.dspark.spellings import Spellings
 from pipeline.dspark.weights import Floats, Hashes, Weights, salt_of
@@ -28,13 +29,14 @@ Slots = NDArray[np.int64]
 class Outcome:
     """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue.
 
-    `needle` is the text as it is looked for in lower-cased documents.
+    `needle` is the text as it is looked for in lower-cased documents, `first_word` the hash of its first word there.
     """
 
     text: bytes
     how: str
     following: Node | None
     needle: bytes
+    first_word: int
 
 
 class Decision:
@@ -57,7 +59,8 @@ class Decision:
         """Where the outcome of this text and kind stands, made where it is new; the least used one makes room."""
         found = self.positions.get((text, how))
         if found is None:
-            outcome = Outcome(text, how, following, text.strip(b'"').lower())
+            needle = text.strip(b'"').lower()
+            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle))
             found = len(self.outcomes)
             if found < MAX_OUTCOMES:
                 self.outcomes.append(outcome)

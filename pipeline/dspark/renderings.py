@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import date
+from functools import lru_cache
 
 _FRACTIONS = {
     "\u00bd": 0.5, "\u00bc": 0.25, "\u00be": 0.75, "\u2153": 1 / 3, "\u2154": 2 / 3,
@@ -14,7 +15,7 @@ _SIGNS = "".join(_FRACTIONS)
 _NUMBER = re.compile(rf"\d+(?:[.,']\d+)*(?:\s?[{_SIGNS}]|\s\d+/\d+|/\d+)?|[{_SIGNS}]")
 _NUMERIC_DATE = re.compile(r"\b(\d{1,4})\s?[-/.\u5e74]\s?(\d{1,2})\s?[-/.\u6708]\s?(\d{1,4})\b")
 _NAMED_DATE = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?[\s/.-]*([^\W\d_]{3,9})[\s,./'-]*(\d{4}|\d{2})\b")
-_NAMED_DATE_FIRST = re.compile(r"\b([^\W\d_]{3,9})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
+_NAMED_DATE_FIRST = re.compile(r"\b((?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[^\W\d_]{0,6})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
 _MONTHS = {
     m: i for i, m in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
 }
@@ -48,11 +49,18 @@ def _number(text: str) -> float | None:
     return whole + extra
 
 
-def _numbers(text: str, write: Callable[[float], str]) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=20_000)
+def _written(text: str) -> tuple[str, str] | None:
+    """A number as short as it goes, and as a float; the same ones come in document after document."""
+    value = _number(text)
+    return None if value is None or value >= 1e15 else (_shortest(value), repr(round(value, 6)))
+
+
+def _numbers(text: str, how: int) -> Iterator[tuple[int, str]]:
     for m in _NUMBER.finditer(text):
-        value = _number(m.group())
-        if value is not None and value < 1e15:
-            yield m.start(), write(value)
+        written = _written(m[0])
+        if written is not None:
+            yield m.start(), written[how]
 
 
 def _shortest(value: float) -> str:
@@ -68,37 +76,38 @@ def _iso(year: int, month: int, day: int) -> str | None:
         return None
 
 
-def _dates(text: str, day_first: bool) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=4)
+def _dates(text: str) -> list[tuple[int, str | None, str | None]]:
+    """(offset, ISO date if days come first, if months do) of all dates; asked for once with each order."""
+    found: list[tuple[int, str | None, str | None]] = []
     for m in _NUMERIC_DATE.finditer(text):
         a, b, c = int(m[1]), int(m[2]), int(m[3])
         if len(m[1]) > 2:
-            found = _iso(a, b, c)
+            one = other = _iso(a, b, c)
         else:
-            found = (_iso(c, b, a) or _iso(c, a, b)) if day_first else (_iso(c, a, b) or _iso(c, b, a))
-        if found:
-            yield m.start(), found
-    for m in _NAMED_DATE.finditer(text):
-        month = _MONTHS.get(m[2][:3].lower())
-        found = _iso(int(m[3]), month, int(m[1])) if month else None
-        if found:
-            yield m.start(), found
-    for m in _NAMED_DATE_FIRST.finditer(text):
-        month = _MONTHS.get(m[1][:3].lower())
-        found = _iso(int(m[3]), month, int(m[2])) if month else None
-        if found:
-            yield m.start(), found
+            one, other = _iso(c, b, a), _iso(c, a, b)
+        found.append((m.start(), one or other, other or one))
+    lowered = text.lower()
+    if any([month in lowered for month in _MONTHS]):
+        named = [(m.start(), m[3], m[2], m[1]) for m in _NAMED_DATE.finditer(text)]
+        named += [(m.start(), m[3], m[1], m[2]) for m in _NAMED_DATE_FIRST.finditer(text)]
+        for at, year, name, day in named:
+            month = _MONTHS.get(name[:3].lower())
+            written = _iso(int(year), month, int(day)) if month else None
+            found.append((at, written, written))
+    return found
 
 
-def _quoted(found: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    return ((at, f'"{text}"') for at, text in found)
+def _quoted(text: str, order: int) -> Iterator[tuple[int, str]]:
+    return ((one[0], f'"{one[order]}"') for one in _dates(text) if one[order])
 
 
 # A way of rendering: its name -> (character offset, text as written in the record) of everything in a document.
 RENDERINGS: dict[str, Callable[[str], Iterator[tuple[int, str]]]] = {
-    "number": lambda text: _numbers(text, _shortest),
-    "float": lambda text: _numbers(text, lambda value: repr(round(value, 6))),
-    "date-day-first": lambda text: _quoted(_dates(text, True)),
-    "date-month-first": lambda text: _quoted(_dates(text, False)),
+    "number": lambda text: _numbers(text, 0),
+    "float": lambda text: _numbers(text, 1),
+    "date-day-first": lambda text: _quoted(text, 1),
+    "date-month-first": lambda text: _quoted(text, 2),
 }
 
 NUMBERS = ("number", "float")
