@@ -37,7 +37,8 @@ COMPOSED = re.compile(r"spark\.executor\.resource\.gpu\.(amount|vendor|discovery
 def _commands() -> list[list[str]]:
     """The words of each command, one line each."""
     lines = "\n".join(BLOCKS).replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+    bare = [re.sub(r"(^|\s)#.*", "", line).strip() for line in lines]
+    return [shlex.split(line) for line in bare if line]
 
 
 def _job(words: list[str]) -> tuple[str, int] | None:
