@@ -153,6 +153,10 @@ class Grounder:
         return "fuzzy", [(*self._folded.span(alike[0], alike[1]), alike[2])]
 
     def _search_number(self, literal: str) -> tuple[SpanKind, list[Place]]:
+        if literal.isdigit() and literal.isascii():  # what most are: no reading is worth more than these
+            written = [place for place in self._numbers.exact(literal) if self._text[place[0] : place[1]] == literal]
+            if written:
+                return "exact", [(start, end, self._number_score(start)) for start, end in written[:_MAX_PLACES]]
         said = self._numbers_like(literal)
         exact = [place for place in said if self._text[place[0] : place[1]] == literal]
         if exact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
@@ -31,6 +31,8 @@ _LARGE = {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "e
 _WORDS = {word: number for number, word in enumerate(_SMALL)} | _LARGE
 _WORD_VALUES = frozenset(_WORDS.values())
 _NO_DIGIT = re.compile(r"[^0-9]")
+_PART = re.compile("[0-9]+")
+_GROUP = re.compile("[0-9]{3}(?![0-9])")
 _WORD = re.compile(r"\b(?:" + "|".join(_WORDS) + r")\b", re.IGNORECASE)
 _CHINESE_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
 _UNITS = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
@@ -49,10 +51,7 @@ class WrittenNumbers:
         self._by_digits: dict[str, list[re.Match[str]]] = {}
         self._others: dict[re.Pattern[str], dict[Decimal, list[tuple[int, int]]]] = {}
         runs = list(_DIGITS.finditer(self._plain))
-        is_spaced = any(
-            left.end() + 1 == right.start() and self._plain[left.end()] in _SPACES for left, right in pairwise(runs)
-        )
-        for matches in (runs, _SPACED.finditer(self._plain)) if is_spaced else (runs,):
+        for matches in (runs, _SPACED.finditer(self._plain)) if self._has_groups(runs) else (runs,):
             for match in matches:
                 token = match.group()
                 if token.isdigit():
@@ -61,6 +60,29 @@ class WrittenNumbers:
                 parts = _NO_DIGIT.split(token)
                 for digits in {"".join(parts).strip("0"), *(part.strip("0") for part in parts)}:
                     self._by_digits.setdefault(digits, []).append(match)
+
+    def _has_groups(self, runs: Sequence[re.Match[str]]) -> bool:
+        """Whether somewhere three digits follow others behind a space, without which ``_SPACED`` finds nothing."""
+        for left, right in pairwise(runs):
+            at = left.end()
+            if at + 1 == right.start() and self._plain[at] in _SPACES and _GROUP.match(self._plain, at + 1):
+                return True
+        return False
+
+    def exact(self, literal: str) -> list[tuple[int, int]]:
+        """Spans that are written as ``literal``, which is all digits, and are a number of their own; ascending."""
+        found = set()
+        for match in self._by_digits.get(literal.strip("0"), ()):
+            token, start = match.group(), match.start()
+            if token == literal:
+                found.add(match.span())
+            elif not token.isdigit() and not _values(token):
+                found.update(
+                    (start + part.start(), start + part.end())
+                    for part in _PART.finditer(token)
+                    if part.group() == literal
+                )
+        return sorted(found)
 
     def places(self, number: Decimal) -> list[tuple[int, int]]:
         """Spans that can be read as ``number``, ascending; ``1.234`` reads as two numbers."""
@@ -134,7 +156,7 @@ def _readings(plain: str, match: re.Match[str]) -> Iterator[Found]:
     sign = plain[start - 1 : start] == "-" and not plain[start - 2 : start - 1].isalnum()
     values = _values(match.group())
     if not values:  # a version, a date or an address: its parts are numbers of their own
-        for part in re.finditer("[0-9]+", match.group()):
+        for part in _PART.finditer(match.group()):
             yield Decimal(part.group()), start + part.start(), start + part.end()
     after = _AFTER.match(plain, end)
     for value in values:
