@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pipeline.chat_markers import MARKERS, added_tokens, plain_encoder
@@ -12,6 +14,7 @@ from pipeline.errors import ConfigError
 NO_THINKING: Mapping[str, Any] = {"enable_thinking": False, "thinking": False}
 """What chat templates call it: the first Qwen, GLM and others, the second DeepSeek and Granite."""
 
+_PLAIN = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _END_OF_THOUGHT = "\n\n</think>\n\n"
 
 
@@ -43,10 +46,9 @@ class Tokenizer:
         Raises:
             ConfigError: there is no usable tokenizer at ``model``.
         """
-        from transformers import AutoTokenizer
-
         try:
-            inner = AutoTokenizer.from_pretrained(model, revision=revision, trust_remote_code=trust_remote_code)
+            kind = _plain_kind(model) or _any_kind()
+            inner = kind.from_pretrained(model, revision=revision, trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ConfigError(
@@ -119,3 +121,26 @@ class Tokenizer:
             )
         )
         return f"{text.rstrip()}{_END_OF_THOUGHT}" if text.rstrip().endswith("<think>") else text
+
+
+def _plain_kind(model: str) -> Any:
+    """The class of a folder that needs no other than what its tokenizer.json says; None for any other model.
+
+    Asking ``AutoTokenizer`` imports torch: four seconds on the driver, and as much in each worker that splits texts.
+    """
+    folder = Path(model)
+    try:
+        declared = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if declared not in _PLAIN or not (folder / "tokenizer.json").is_file():
+        return None
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast
+
+
+def _any_kind() -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer
