@@ -32,8 +32,8 @@ class Admission:
     def verified(self, survival: Sequence[float], num_verified: int) -> None:
         """Of a draft with these survival probabilities the first `num_verified` were verified."""
         if num_verified < len(survival):
-            refused = survival[num_verified]
+            refused = float(survival[num_verified])
             if refused > self._level:
                 self._level += _RISE * (refused - self._level)
         elif num_verified:
-            self._level += _FALL * (min(survival[-1], _UNTESTED * self._level) - self._level)
+            self._level += _FALL * (min(float(survival[-1]), _UNTESTED * self._level) - self._level)

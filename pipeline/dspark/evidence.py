@@ -65,7 +65,7 @@ class Evidence:
         self.chooser = Chooser(self.document.bag, memory.weights)
         self._text = text
         self._rendered: dict[str, Rendered] = {}
-        self._choices: dict[tuple[float, ...], Choice] = {}
+        self._choices: dict[tuple[object, ...], Choice] = {}
         self._known: dict[int, tuple[int, Hashes, dict[Outcome, int]]] = {}
 
     def rendered(self, how: str) -> Rendered:
@@ -87,28 +87,33 @@ class Evidence:
 
     def glue_choice(self, node: Node, situation: Situation) -> Choice:
         """Chances of what comes after the value of `node`."""
-        decision = node.glue
-        facts = self.pointer.facts_ahead(self._memory.slots_after(decision), situation.end)
-        return self._choose(decision, situation.features(node, self.document), facts)
+        key = situation.key(node, node.glue)
+        found = self._choices.get(key)
+        if found is None:
+            decision = node.glue
+            facts = self.pointer.facts_ahead(self._memory.slots_after(decision), situation.end)
+            found = self._choose(key, decision, situation.features(node, self.document), facts)
+        return found
 
     def value_choice(self, node: Node, situation: Situation) -> Choice:
         """Chances of how the value of `node` comes about."""
-        decision = node.value
-        facts = self._facts(node)
-        at = decision.positions.get((b"", "repeat"))
-        if at is not None:
-            facts = facts.copy()
-            facts[at, 0] = 100 + (node.salt in situation.last_values)
-        return self._choose(decision, situation.features(node, self.document), facts)
-
-    def _choose(self, decision: Decision, context: list[int], facts: Hashes) -> Choice:
-        """The choice, kept until the decision is taken again: it is asked for in drafting and once more in learning."""
-        key = (decision.salt, decision.version, decision.total, *context)
+        key = situation.key(node, node.value)
         found = self._choices.get(key)
         if found is None:
-            if len(self._choices) >= _MAX_KEPT:
-                self._choices.clear()
-            found = self._choices[key] = self.chooser.choose(decision, context, facts)
+            decision = node.value
+            facts = self._facts(node)
+            at = decision.positions.get((b"", "repeat"))
+            if at is not None:
+                facts = facts.copy()
+                facts[at, 0] = 100 + (node.salt in situation.last_values)
+            found = self._choose(key, decision, situation.features(node, self.document), facts)
+        return found
+
+    def _choose(self, key: tuple[object, ...], decision: Decision, context: list[int], facts: Hashes) -> Choice:
+        """The choice, kept until the decision is taken again: it is asked for in drafting and once more in learning."""
+        if len(self._choices) >= _MAX_KEPT:
+            self._choices.clear()
+        found = self._choices[key] = self.chooser.choose(decision, context, facts)
         return found
 
     def _facts(self, node: Node) -> Hashes:

@@ -90,7 +90,8 @@ def start_scores(
             best, top = word, score
     total = 0.0
     for word in range(static.shape[0]):
-        total += math.exp(out[word] - top)
+        if out[word] > top - 15.0:  # what is left out is nothing, and the exponential is what costs
+            total += math.exp(out[word] - top)
     return best, top + math.log(total)
 
 

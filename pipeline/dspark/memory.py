@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ _OFTEN = 4
 MAX_TEXT_BYTES = 96
 _FORGET_AT = 2000.0
 
+_BRACKETS = re.compile(rb"[][{}]")
+
 Slots = NDArray[np.int64]
 
 
@@ -30,6 +33,7 @@ class Outcome:
     """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue.
 
     `needle` is the text as it is looked for in lower-cased documents, `first_word` the hash of its first word there.
+    `is_flat` says that it has no bracket.
     """
 
     text: bytes
@@ -37,6 +41,7 @@ class Outcome:
     following: Node | None
     needle: bytes
     first_word: int
+    is_flat: bool
 
 
 class Decision:
@@ -60,7 +65,7 @@ class Decision:
         found = self.positions.get((text, how))
         if found is None:
             needle = text.strip(b'"').lower()
-            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle))
+            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle), not _BRACKETS.search(text))
             found = len(self.outcomes)
             if found < MAX_OUTCOMES:
                 self.outcomes.append(outcome)

@@ -10,6 +10,8 @@ from pipeline.dspark.memory import Memory, Node
 
 _QUOTE, _ESCAPE = 0x22, 0x5C
 _SPACES = frozenset(b" \n\r\t")
+_STRUCTURE = frozenset(b" \n\r\t,:{}[]")
+_MAX_TRIED = 3
 _INSIDE = re.compile(rb'[^"\\]+')
 
 
@@ -37,7 +39,6 @@ class PathTracker:
         "_pending",
         "_stack",
         "done",
-        "indices",
         "is_glue",
         "node",
         "prefix",
@@ -49,7 +50,6 @@ class PathTracker:
         self.node = memory.root
         self.prefix = bytearray()
         self.done = False
-        self.indices: list[int] = []
         self._pending: Node = memory.root
         self._stack: list[tuple[Node, bool]] = []
         self._expect_key = False
@@ -62,20 +62,9 @@ class PathTracker:
         for name in ("_memory", "is_glue", "node", "done", "_pending", "_expect_key", "_escaped"):
             setattr(other, name, getattr(self, name))
         other.prefix = bytearray(self.prefix)
-        other.indices = list(self.indices)
         other._stack = list(self._stack)
         other._key = None if self._key is None else bytearray(self._key)
         return other
-
-    @property
-    def in_string(self) -> bool:
-        """Whether the output stands inside a string value."""
-        return not self.is_glue and self.prefix[:1] == b'"'
-
-    @property
-    def value_due(self) -> Node | None:
-        """The node of the scalar that may start right here, while in glue."""
-        return None if self._expect_key or self._key is not None or self.done else self._pending
 
     def feed(self, data: bytes) -> Iterator[Segment]:
         """Take output bytes; yields every segment that they finish, at the moment it is finished."""
@@ -105,6 +94,14 @@ class PathTracker:
                     at += 1
                     continue
                 yield self._end_value()
+            if not self.prefix and self._stack:
+                known = self._known_glue(data, at)
+                if known is not None:
+                    at += len(known.text)
+                    self.prefix.append(data[at])
+                    at += 1
+                    yield known
+                    continue
             if self._key is not None:
                 inside = None if self._escaped else _INSIDE.match(data, at)
                 if inside is not None:
@@ -139,6 +136,21 @@ class PathTracker:
         self._escaped = False
         return segment
 
+    def _known_glue(self, data: bytes, at: int) -> Segment | None:
+        """The glue that starts at `at`, where it is whole, was met before and opens and closes nothing."""
+        for outcome in self.node.glue.outcomes[:_MAX_TRIED]:
+            text, following = outcome.text, outcome.following
+            end = at + len(text)
+            if outcome.is_flat and following is not None and data.startswith(text, at) and end < len(data):
+                # With a quote a key might start, except after a colon and in arrays.
+                after_colon = text.rstrip().endswith(b":")
+                if data[end] not in _STRUCTURE and (after_colon or self._stack[-1][1]):
+                    self.is_glue, self._escaped, self._expect_key = False, False, False
+                    segment = Segment(True, self.node, text, following)
+                    self.node = self._pending = following
+                    return segment
+        return None
+
     def _feed_key(self, byte: int) -> None:
         assert self._key is not None
         if self._escaped:
@@ -161,17 +173,13 @@ class PathTracker:
         elif byte == 0x5B:  # [
             self._stack.append((self._pending, True))
             self._pending = self._memory.child(self._pending, b"[]")
-            self.indices.append(0)
         elif byte in b"}]":
             self._expect_key = False
             if self._stack:
-                _, is_array = self._stack.pop()
-                if is_array and self.indices:
-                    self.indices.pop()
+                self._stack.pop()
             self.done = not self._stack
         elif byte == 0x2C and self._stack:  # ,
             container, is_array = self._stack[-1]
             self._expect_key = not is_array
             if is_array:
                 self._pending = self._memory.child(container, b"[]")
-                self.indices[-1] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.dspark.document import Document
-from pipeline.dspark.memory import Node
+from pipeline.dspark.memory import Decision, Node
 from pipeline.dspark.weights import salt_of
 
 _MAX_LITERAL_BYTES = 40
@@ -46,6 +46,11 @@ class Situation:
             self.literals = (hash((5, node.salt, salt_of(text))) & 0xFFFFFFFF, *self.literals[:-1])
         if end is not None:
             self.end, self.before = end, node.salt
+
+    def key(self, node: Node, decision: Decision) -> tuple[object, ...]:
+        """Equal where the features at `node` and all that is known of the decision are."""
+        count = self.counts.get(node.salt, 0)
+        return decision.salt, decision.version, decision.total, self.end, self.glues, self.literals, min(count, 6)
 
     def features(self, node: Node, document: Document) -> list[int]:
         """Hashes for the decisions at `node`; always the same number."""
