@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.config import RunConfig
 from pipeline.data import Chunk
+from pipeline.errors import OutputError
 from pipeline.estimate import Estimate, Sample
 from pipeline.faults import spark_faults
 from pipeline.journal import FOLDER as JOURNAL
@@ -47,7 +48,7 @@ def dry_run(
     The sample is the same each time (by hash of the ids) and goes through the run's own stage: prompts, engine,
     validation, retries. With 0 no engine is loaded. The output folder gets nothing.
 
-    Raises what :func:`pipeline.run.run` raises.
+    Raises what :func:`pipeline.run.run` raises, and OutputError where executors write elsewhere than the driver reads.
     """
     stage = build_stage(config)
     check_writable(stage)
@@ -85,6 +86,11 @@ def _sample(
     some = count_pending(pending_chunks(chosen, nothing))
     result = extract_pending(chosen, stage, scratch.child(JOURNAL), pending=some)
     rows = read_outcomes(spark, scratch.child(JOURNAL)).select("json", "reason", "detail", "attempts").collect()
+    if len(rows) < some.num_keys:
+        raise OutputError(
+            f"of {some.num_keys} sampled texts the executors' outcomes for {len(rows)} are in {scratch.root}",
+            hint="--output must be a place that driver and executors share",
+        )
     sample = Sample.of(
         rows, num_documents=some.num_documents, num_tokens=some.num_tokens,
         busy_s=result.counts.busy_s, load_s=result.counts.load_s,
@@ -109,13 +115,16 @@ def _first_prompt(plan: DataFrame, stage: Stage) -> Iterator[str]:
 
 @contextmanager
 def _scratch(spark: SparkSession, output: Storage) -> Iterator[Storage]:
-    """A folder that all workers see, gone afterwards: on a cluster a hidden one inside the output's."""
+    """A folder that all workers see, gone afterwards: on a cluster one inside the output's, which they all reach."""
     if is_local(spark):
         with tempfile.TemporaryDirectory(prefix="extract-dry-run-") as folder:
             yield Storage(folder)
         return
     name = f"_dry_run-{uuid.uuid4().hex[:8]}"
+    existed = output.exists()
     try:
         yield output.child(name)
     finally:
         output.delete(name)
+        if not existed and output.is_empty():
+            output.delete("")

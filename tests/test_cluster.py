@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from tests.standalone import standalone_cluster
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[1]
+Submit = Callable[..., tuple[Path, str]]
 SCRIPT = """
 import json, os, pipeline
 from pipeline.testing import Scripted
@@ -42,8 +43,8 @@ def _package(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The results of a job that ``spark-submit`` ran on two executors with a pretended GPU each."""
+def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submit]:
+    """``spark-submit`` of the job on two executors with a pretended GPU each; gives the folder and what was printed."""
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
     (folder / "in.jsonl").write_text("\n".join(json.dumps({"id": f"d{n}", "text": f"Ann{n} {n}"}) for n in range(400)))
@@ -52,16 +53,26 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with standalone_cluster(folder, with_gpus=True) as cluster:
-        command = [
-            str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.master, "--py-files",
-            str(_package(folder)), "--executor-memory", "512m", "--executor-cores", "2", "--num-executors", "2",
-            "--conf", "spark.executor.resource.gpu.amount=1", "--conf", "spark.driver.host=127.0.0.1",
-            str(folder / "main.py"), "--config", str(folder / "run.yaml"), "--input", str(folder / "in.jsonl"),
-            "--schema", str(folder / "people.json"), "--output", str(folder / "out"),
-        ]  # fmt: skip
-        result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
-        assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-        yield folder / "out"
+        archive = _package(folder)
+
+        def run(output: str, *options: str) -> tuple[Path, str]:
+            command = [
+                str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.master, "--py-files",
+                str(archive), "--executor-memory", "512m", "--executor-cores", "2", "--num-executors", "2",
+                "--conf", "spark.executor.resource.gpu.amount=1", "--conf", "spark.driver.host=127.0.0.1",
+                str(folder / "main.py"), "--config", str(folder / "run.yaml"), "--input", str(folder / "in.jsonl"),
+                "--schema", str(folder / "people.json"), "--output", str(folder / output), *options,
+            ]  # fmt: skip
+            result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+            assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+            return folder / output, result.stdout
+
+        yield run
+
+
+@pytest.fixture(scope="module")
+def output(submit: Submit) -> Path:
+    return submit("out")[0]
 
 
 def test_every_engine_has_a_gpu_of_its_own_and_serves_several_tasks(output: Path) -> None:
@@ -75,3 +86,20 @@ def test_executors_work_with_the_shipped_package_and_see_only_their_gpu(output: 
     records = pq.read_table(output / "records.parquet").to_pylist()
     assert len(records) == json.loads((output / "manifest.json").read_text())["records"] == 400
     assert {row["record"]["name"] for row in records} == {"0 shipped", "1 shipped"}
+
+
+def test_a_dry_run_samples_on_the_executors_and_leaves_nothing(submit: Submit) -> None:
+    out, printed = submit("dry", "--dry-run", "--dry-run-documents", "20")
+    assert not out.exists()
+    rows = {line[:19].strip(): line[19:] for line in printed.splitlines()}
+    assert rows["left to do"].startswith("400 texts")
+    assert rows["sampled"] == "20 documents, 20 texts"
+    assert rows["valid"].startswith("20 (100%), 20 at the first attempt")
+    assert "on 2 engines" in rows["all left: time"]
+
+
+def test_a_dry_run_beside_results_leaves_them_as_they_are(submit: Submit, output: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
+    _, printed = submit("out", "--dry-run")
+    assert "left to do         0 texts" in printed
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
