@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,16 @@ def airflow_environment() -> Path:
         subprocess.run([*pip, "--no-deps", "--no-compile", "-r", str(REQUIREMENTS)], check=True)
         stamp.write_text(wanted)
     return folder
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes that have ``mark`` in their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+    return found
 
 
 class AirflowHome:
@@ -96,6 +106,27 @@ class AirflowHome:
         )
         assert rows, done.stdout[-2000:] + done.stderr[-4000:]
         return str(rows[0][0]), done.stdout + done.stderr
+
+    def killed_dag(self, dag_id: str, day: str, params: dict[str, Any], *, when: Callable[[], bool], mark: str) -> None:
+        """``airflow dags test``, killed at a moment with all processes that have ``mark`` in their command."""
+        command = [self._program, "dags", "test", dag_id, day, "-c", json.dumps(params)]
+        with (self.folder / "killed.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=self._environment, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            ends = time.monotonic() + 240
+            while not when():
+                assert process.poll() is None, (self.folder / "killed.log").read_text()[-3000:]
+                assert time.monotonic() < ends, (self.folder / "killed.log").read_text()[-3000:]
+                time.sleep(0.1)
+        finally:
+            for pid in [*processes_with(mark), process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of Airflow's database."""
