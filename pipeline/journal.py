@@ -11,7 +11,7 @@ Layout below a run's ``_journal`` folder::
 
 A worker appends whenever ``flush_outcomes`` outcomes wait, or the oldest waits for ``flush_interval_s``. A worker that
 is faster than that writes at most two files a second, so that the number of files is bounded by time, not by
-documents. What a crash loses is what waited.
+documents. What a crash loses is what waited, or was being written.
 
 On paper, one billion documents on 1,000 GPUs: at 100 documents/s per GPU a run takes about three hours; with the
 defaults each worker writes a file every 2.5 s, 4 million files in all, which is more than an object store lists
@@ -125,7 +125,8 @@ def storable(text: str) -> str:
 
 
 class JournalWriter:
-    """Appends the outcomes of one task attempt; a thread of its own keeps the time limit.
+    """Appends the outcomes of one task attempt; a thread of its own writes them, so that the engine never waits for a
+    disk or a store that is not slower than itself.
 
     ``prefix`` must be unique per task attempt. ``on_flush`` is called with the number of outcomes after each file.
     An error of the thread is raised by the next :meth:`add` or by :meth:`close`.
@@ -144,53 +145,61 @@ class JournalWriter:
         self._config = config
         self._on_flush = on_flush
         self._rows: list[dict[str, Any]] = []
-        self._lock = threading.RLock()
+        self._changed = threading.Condition()  # guards the rows; told when a flush is due, and when one is over
+        self._one_file = threading.Lock()
         self._oldest_s = self._last_flush_s = 0.0
         self._error: BaseException | None = None
-        self._closed = threading.Event()
+        self._closed = False
         self.num_files = self.num_outcomes = 0
         self.write_s = 0.0
         self._thread = threading.Thread(target=self._watch, name="journal", daemon=True)
         self._thread.start()
 
     def add(self, outcome: Outcome) -> None:
-        """Take an outcome; may write a file.
+        """Take an outcome. Waits only where the store has fallen behind by several files.
 
         Raises:
             OutputError: the journal cannot be written.
         """
-        if self._error is not None:
-            raise self._error
         row = outcome_row(outcome, now_us=time.time_ns() // 1000)
-        with self._lock:
+        with self._changed:
             if not self._rows:
                 self._oldest_s = time.monotonic()
             self._rows.append(row)
             if self._is_due():
-                self.flush()
+                self._changed.notify_all()
+            most = 2 * MAX_WAITING_FACTOR * self._config.flush_outcomes
+            self._changed.wait_for(lambda: self._error is not None or len(self._rows) < most)
+            if self._error is not None:
+                raise self._error
 
     def flush(self) -> None:
         """Write what waits."""
-        with self._lock:
-            if not self._rows:
+        with self._one_file:
+            with self._changed:
+                rows, self._rows = self._rows, []
+            if not rows:
                 return
             started = time.monotonic()
             sink = pa.BufferOutputStream()
-            table = pa.Table.from_pylist(self._rows, schema=OUTCOME_SCHEMA)
+            table = pa.Table.from_pylist(rows, schema=OUTCOME_SCHEMA)
             pq.write_table(table, sink, compression="zstd", write_statistics=False)
             name = f"{self._prefix}-{self.num_files:06d}.parquet"
             self._storage.write(f"{OUTCOMES}/{name}", sink.getvalue().to_pybytes())
-            num_rows, self._rows = len(self._rows), []
             self.num_files += 1
-            self.num_outcomes += num_rows
-            self._last_flush_s = time.monotonic()
+            self.num_outcomes += len(rows)
+            with self._changed:
+                self._last_flush_s = time.monotonic()
+                self._changed.notify_all()
             self.write_s += self._last_flush_s - started
         if self._on_flush is not None:
-            self._on_flush(num_rows)
+            self._on_flush(len(rows))
 
     def close(self) -> None:
         """Write what waits and stop the thread."""
-        self._closed.set()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -198,18 +207,27 @@ class JournalWriter:
 
     def _is_due(self) -> bool:
         now, waiting, limit = time.monotonic(), len(self._rows), self._config.flush_outcomes
+        if not waiting:
+            return False
         if waiting >= limit * MAX_WAITING_FACTOR or now - self._oldest_s >= self._config.flush_interval_s:
             return True
         return waiting >= limit and now - self._last_flush_s >= MIN_FLUSH_SPACING_S
 
     def _watch(self) -> None:
-        while not self._closed.wait(min(MIN_FLUSH_SPACING_S, self._config.flush_interval_s)):
+        pause_s = min(MIN_FLUSH_SPACING_S, self._config.flush_interval_s)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._is_due(), timeout=pause_s)
+                if self._closed:
+                    return
+                is_due = self._is_due()
             try:
-                with self._lock:
-                    if self._rows and self._is_due():
-                        self.flush()
+                if is_due:
+                    self.flush()
             except BaseException as error:
-                self._error = error
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
                 return
 
 
