@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pipeline.storage import Storage
@@ -50,6 +51,7 @@ class Marker:
         self._open: dict[int, set[str]] = {}
         self._group_of: dict[str, int] = {}
         self._num_groups = 0
+        self._deleting = None if storage.is_local else ThreadPoolExecutor(1)  # at a store a deletion takes its time
 
     def start(self, keys: Iterable[str], *, alone: bool = False) -> None:
         """Write the marker of a group; must come before its first submission."""
@@ -68,7 +70,15 @@ class Marker:
         waiting.discard(key)
         if not waiting:
             del self._open[group]
-            self._storage.delete(self._path(group))
+            if self._deleting is None:
+                self._storage.delete(self._path(group))
+            else:
+                self._deleting.submit(self._storage.delete, self._path(group))
+
+    def close(self) -> None:
+        """Wait for deletions; groups that are not done keep their markers."""
+        if self._deleting is not None:
+            self._deleting.shutdown()
 
     def _path(self, group: int) -> str:
         return f"{FOLDER}/{self._prefix}-{group:06d}.json"

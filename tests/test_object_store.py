@@ -98,6 +98,7 @@ def test_markers_come_and_go_and_suspects_are_kept() -> None:
     marker.start(["a", "b"])
     marker.start(["c"], alone=True)
     marker.finish("c")
+    marker.close()
     found = read_markers(journal, prefix="r1-")
     assert sorted(found) == ["a", "b"]
     save_suspects(journal, found)

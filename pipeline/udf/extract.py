@@ -104,6 +104,7 @@ class _Work:
                 with engine_of(self._task.stage) as loaded:
                     self._drive(first, source, loaded, journal)
         finally:
+            self._marker.close()
             journal.close()  # outcomes that are done stay done, whatever ended the loop
         self._counts.journal_files, self._counts.journal_s = journal.num_files, journal.write_s
         self._report()
