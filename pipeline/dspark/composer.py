@@ -13,6 +13,8 @@ from pipeline.dspark.values import ValueWriter
 
 # So often one draft asks the grammar; each time costs a fork of the matcher.
 _MAX_FORCED = 6
+# How fast a path's typical chance follows.
+_FOLLOW = 0.15
 
 
 class Oracle(Protocol):
@@ -56,7 +58,16 @@ class Composer:
                     is_glue, node, prefix = False, following, b""
                     continue
             else:
+                if not prefix and sketch.survival * node.typical < min_survival and sketch.text:
+                    # What comes next here is seldom sure enough: not worth finding out.
+                    if node.always_quoted:
+                        sketch.add(b'"', "structure", node.salt, 1.0)
+                    break
+                before, num_events = sketch.survival, len(sketch.events)
                 written = self._values.write(sketch, node, prefix, situation)
+                if not prefix and len(sketch.events) > num_events:
+                    first = sketch.events[min(num_events + 1, len(sketch.events) - 1)]
+                    node.typical += _FOLLOW * (first[3] / before - node.typical)
                 if written is not None:
                     if not written.closed:
                         break

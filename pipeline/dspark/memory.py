@@ -28,12 +28,16 @@ _BRACKETS = re.compile(rb"[][{}]")
 Slots = NDArray[np.int64]
 
 
+def _is_quoted(text: bytes, how: str) -> bool:
+    return text.startswith(b'"') if how == "literal" else how == "copy" or how.startswith("date")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue.
 
     `needle` is the text as it is looked for in lower-cased documents, `first_word` the hash of its first word there.
-    `is_flat` says that it has no bracket.
+    `is_flat` says that it has no bracket, `is_quoted` that it is sure to be a string.
     """
 
     text: bytes
@@ -42,6 +46,7 @@ class Outcome:
     needle: bytes
     first_word: int
     is_flat: bool
+    is_quoted: bool
 
 
 class Decision:
@@ -65,7 +70,7 @@ class Decision:
         found = self.positions.get((text, how))
         if found is None:
             needle = text.strip(b'"').lower()
-            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle), not _BRACKETS.search(text))
+            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle), not _BRACKETS.search(text), _is_quoted(text, how))
             found = len(self.outcomes)
             if found < MAX_OUTCOMES:
                 self.outcomes.append(outcome)
@@ -95,7 +100,7 @@ class Decision:
 class Node:
     """One JSON path, array indices wild."""
 
-    __slots__ = ("children", "copied", "glue", "key", "name_words", "parent", "salt", "seen", "separators", "slot", "value")
+    __slots__ = ("children", "copied", "glue", "key", "name_words", "parent", "salt", "seen", "separators", "slot", "typical", "value")
 
     def __init__(self, key: bytes, parent: Node | None) -> None:
         self.key = key
@@ -110,8 +115,15 @@ class Node:
         # (text between two words, the word before is a sign) -> what was written for it -> how often
         self.separators: dict[tuple[bytes, bool], dict[bytes, int]] = {}
         self.copied = 0
+        # How sure the first claims on its values are on average.
+        self.typical = 1.0
         # Row of this path in the tables of start scores; -1 while it is seldom copied.
         self.slot = -1
+
+    @property
+    def always_quoted(self) -> bool:
+        """Whether all values met here are strings."""
+        return bool(self.value.outcomes) and all([o.is_quoted for o in self.value.outcomes])
 
     def meet(self, text: bytes) -> bool:
         """Whether `text` was met here before, among the last MAX_SEEN values."""

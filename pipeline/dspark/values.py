@@ -64,6 +64,11 @@ class ValueWriter:
             if surest > _SURE and outcome.how == "literal":
                 sketch.add(outcome.text, "history", node.salt, surest)
                 return Written(outcome.text, None, True)
+            # What the value is may be unsure and that it is a string certain.
+            quoted = sum([c for o, c in zip(outcomes, chances, strict=True) if o.is_quoted])
+            if quoted > _SURE:
+                sketch.add(b'"', "structure", node.salt, quoted)
+                prefix = b'"'
         best: _Guess | None = None
         mass, copy_chance = 0.0, 0.0 if outcomes else 0.4
         for outcome, chance in zip(outcomes, chances, strict=True):
