@@ -12,28 +12,25 @@ _BELOW = 0.7
 
 
 class Admission:
-    """Follows the budget's threshold from what it admits; starts with everything."""
+    """Follows the budget's threshold from what it admits; starts with everything.
 
-    __slots__ = ("_level",)
+    A draft ends with the first claim that brings its survival down to `worth_composing`; claims with a survival below
+    `worth_encoding` are left out of it.
+    """
+
+    __slots__ = ("worth_composing", "worth_encoding")
 
     def __init__(self) -> None:
-        self._level = 0.0
-
-    @property
-    def worth_composing(self) -> float:
-        """A draft ends with the first claim that brings its survival below this."""
-        return self._level
-
-    @property
-    def worth_encoding(self) -> float:
-        """Claims below this are left out of a draft."""
-        return _BELOW * self._level
+        self.worth_composing = 0.0
+        self.worth_encoding = 0.0
 
     def verified(self, survival: Sequence[float], num_verified: int) -> None:
         """Of a draft with these survival probabilities the first `num_verified` were verified."""
+        level = self.worth_composing
         if num_verified < len(survival):
             refused = float(survival[num_verified])
-            if refused > self._level:
-                self._level += _RISE * (refused - self._level)
+            if refused > level:
+                level += _RISE * (refused - level)
         elif num_verified:
-            self._level += _FALL * (min(float(survival[-1]), _UNTESTED * self._level) - self._level)
+            level += _FALL * (min(float(survival[-1]), _UNTESTED * level) - level)
+        self.worth_composing, self.worth_encoding = level, _BELOW * level

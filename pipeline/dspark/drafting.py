@@ -198,31 +198,15 @@ class RequestDrafter:
             return _NOTHING
         ids = self._tokenizer.encode_after(self._tail, text) if text else []
         ids = self._memory.spellings.respell(ids)[:max_tokens]
-        data = self._tokenizer.decode_bytes(ids)
+        pieces = self._tokenizer.pieces_of(ids)
+        data = b"".join(pieces)
         legal = _num_legal(matcher, ids, data if text.startswith(data) else b"")
-        drafted = self._assess(ids[:legal], plan.events)
+        drafted = _assess(ids[:legal], pieces[:legal], plan.events)
         if complete and legal == len(ids) < max_tokens and self._eos_token_id is not None:
             trial = matcher.fork()
             if (not data or trial.accept_string(data)) and trial.accept_token(self._eos_token_id):
                 drafted = drafted.followed_by(self._eos_token_id, "grammar")
         return drafted
-
-    def _assess(self, ids: list[int], events: list[Event]) -> Draft:
-        """The draft of these ids: a token survives when all claims made before its end come true."""
-        ends = list(accumulate(self._tokenizer.sizes_of(ids)))
-        survival: list[float] = []
-        drafters: list[str] = []
-        running, name = 1.0, "grammar"
-        for offset, _, drafter, survives, _ in events:
-            untouched = bisect_right(ends, offset) - len(survival)
-            if untouched > 0:
-                survival += [running] * untouched
-                drafters += [name] * untouched
-            running, name = survives, drafter
-        rest = len(ids) - len(survival)
-        survival += [running] * rest
-        drafters += [name] * rest
-        return Draft(ids, np.array(survival, dtype=np.float32), drafters)
 
     def verified(self, num_verified: int, num_accepted: int) -> None:
         """Of the last draft, how many positions the model verified (the budget may cut) and how many it accepted.
@@ -262,3 +246,21 @@ def _common(a: bytes, b: bytearray) -> int:
     if a[:size] == b[:size]:
         return size
     return next(index for index in range(size) if a[index] != b[index])
+
+
+def _assess(ids: list[int], pieces: list[bytes], events: list[Event]) -> Draft:
+    """The draft of these ids: a token survives when all claims made before its end come true."""
+    ends = list(accumulate([len(piece) for piece in pieces]))
+    survival: list[float] = []
+    drafters: list[str] = []
+    running, name = 1.0, "grammar"
+    for offset, _, drafter, survives, _ in events:
+        untouched = bisect_right(ends, offset) - len(survival)
+        if untouched > 0:
+            survival += [running] * untouched
+            drafters += [name] * untouched
+        running, name = survives, drafter
+    rest = len(ids) - len(survival)
+    survival += [running] * rest
+    drafters += [name] * rest
+    return Draft(ids, np.array(survival, dtype=np.float32), drafters)

@@ -56,11 +56,11 @@ def _written(text: str) -> tuple[str, str] | None:
     return None if value is None or value >= 1e15 else (_shortest(value), repr(round(value, 6)))
 
 
-def _numbers(text: str, how: int) -> Iterator[tuple[int, str]]:
-    for m in _NUMBER.finditer(text):
-        written = _written(m[0])
-        if written is not None:
-            yield m.start(), written[how]
+@lru_cache(maxsize=4)
+def _numbers(text: str) -> list[tuple[int, str, str]]:
+    """(offset, as short as it goes, as a float) of all numbers; asked for once for each form."""
+    found = [(m.start(), _written(m[0])) for m in _NUMBER.finditer(text)]
+    return [(at, *written) for at, written in found if written is not None]
 
 
 def _shortest(value: float) -> str:
@@ -104,8 +104,8 @@ def _quoted(text: str, order: int) -> Iterator[tuple[int, str]]:
 
 # A way of rendering: its name -> (character offset, text as written in the record) of everything in a document.
 RENDERINGS: dict[str, Callable[[str], Iterator[tuple[int, str]]]] = {
-    "number": lambda text: _numbers(text, 0),
-    "float": lambda text: _numbers(text, 1),
+    "number": lambda text: ((one[0], one[1]) for one in _numbers(text)),
+    "float": lambda text: ((one[0], one[2]) for one in _numbers(text)),
     "date-day-first": lambda text: _quoted(text, 1),
     "date-month-first": lambda text: _quoted(text, 2),
 }

@@ -19,6 +19,8 @@ _FINE = re.compile(
 # Where the vocabulary has tokens with letters and quotes in one, or even several words, fewer borders are sure.
 _COARSE, _CROSSES_QUOTES = re.compile(rb" ?[^ ]+| +(?= )| +"), re.compile(rb'."[A-Za-z0-9]|[A-Za-z0-9]"')
 _WHOLE, _CROSSES_SPACES = re.compile(rb"(?s).+"), re.compile(rb"[A-Za-z0-9] [A-Za-z0-9]")
+_NO_BORDER = frozenset({b"", b" ", b"\n", b"\t", b"\r"})
+_WORD_BYTES = frozenset(bytes([b]) for b in range(256) if b >= 0x80 or chr(b).isalnum())
 _MAX_KNOWN = 50_000
 _MAX_PIECE_BYTES = 64
 
@@ -44,7 +46,7 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]: ...
     def decode_bytes(self, token_ids: Sequence[int]) -> bytes: ...
     def num_bytes(self, token_id: int) -> int: ...
-    def sizes_of(self, token_ids: Sequence[int]) -> list[int]: ...
+    def pieces_of(self, token_ids: Sequence[int]) -> list[bytes]: ...
     def encode_after(self, tail_ids: Sequence[int], text: bytes) -> list[int]: ...
 
 
@@ -87,10 +89,10 @@ class TokenTable:
         """Length in bytes of one token; 0 for special ones."""
         return self.sizes[token_id] if token_id < len(self.sizes) else 0
 
-    def sizes_of(self, token_ids: Sequence[int]) -> list[int]:
-        """Lengths in bytes of tokens of the vocabulary."""
-        sizes = self.sizes
-        return [sizes[i] for i in token_ids]
+    def pieces_of(self, token_ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each of some tokens of the vocabulary."""
+        pieces = self.pieces
+        return [pieces[i] for i in token_ids]
 
     def encode_after(self, tail_ids: Sequence[int], text: bytes) -> list[int]:
         """The ids of `text` (UTF-8, may start inside a character) as a continuation of the output tokens `tail_ids`.
@@ -98,6 +100,8 @@ class TokenTable:
         The tail and the text are encoded together, so that what merges across words comes out as a model writes it;
         where the joined ids do not split at the border the text is encoded alone. Undecodable text gives no ids.
         """
+        if tail_ids and text and self._is_border(self.pieces[tail_ids[-1]][-1:], text[:1]):
+            return self._encode_alone(text)
         start = max(0, len(tail_ids) - _TAIL_TOKENS)
         tail = self.decode_bytes(tail_ids[start:])
         while start and tail and 0x80 <= tail[0] < 0xC0:
@@ -108,6 +112,20 @@ class TokenTable:
                 ids = self._continued(tail, text)
                 if ids is not None:
                     return ids
+        except UnicodeDecodeError:
+            return []
+        return self._encode_alone(text)
+
+    def _is_border(self, last: bytes, first: bytes) -> bool:
+        """Whether a token surely ends between these two bytes, so that what stands before does not matter."""
+        if first == b" ":
+            return last not in _NO_BORDER and self._piece is not _WHOLE
+        if self._piece is not _FINE:
+            return False
+        return (first == b'"' and last in _WORD_BYTES) or (last == b'"' and first in _WORD_BYTES)
+
+    def _encode_alone(self, text: bytes) -> list[int]:
+        try:
             return self._encode_pieces(self._piece.findall(text))
         except UnicodeDecodeError:
             return []
