@@ -76,6 +76,7 @@ class Document:
             spans.append(m.span())
         self.words = words
         self.num_words = len(words)
+        self.char_starts = [start for start, _ in spans]
         bounds = np.array(spans, dtype=np.int64).reshape(-1, 2)
         self.bytes = np.frombuffer(self.data, dtype=np.uint8)
         if len(self.data) != len(text):
@@ -132,6 +133,11 @@ class Document:
         """Index of the word that starts at byte `offset`; -1 where none does."""
         index = bisect_left(self.start_list, offset)
         return index if index < self.num_words and self.start_list[index] == offset else -1
+
+    def word_at_char(self, offset: int) -> int:
+        """Index of the word that starts at character `offset`; -1 where none does."""
+        index = bisect_left(self.char_starts, offset)
+        return index if index < self.num_words and self.char_starts[index] == offset else -1
 
     def positions(self, word: str) -> list[int]:
         """Where the word stands, in any case; digits are all the same."""

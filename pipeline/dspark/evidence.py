@@ -72,11 +72,8 @@ class Evidence:
         """Everything the document has in one rendering."""
         found = self._rendered.get(how)
         if found is None:
-            document = self.document
-            pairs = render(how, self._text)
-            if len(document.data) != len(self._text):
-                pairs = [(len(self._text[:at].encode("utf-8", "surrogatepass")), value) for at, value in pairs]
-            placed = [(document.word_at(at), value) for at, value in pairs]
+            word_at = self.document.word_at_char
+            placed = [(word_at(at), value) for at, value in render(how, self._text)]
             placed = [(word, value) for word, value in placed if word >= 0]
             places: dict[bytes, list[int]] = {}
             for word, value in placed:

@@ -12,10 +12,14 @@ _FRACTIONS = {
     "\u215b": 0.125, "\u215c": 0.375, "\u215d": 0.625, "\u215e": 0.875,
 }  # fmt: skip
 _SIGNS = "".join(_FRACTIONS)
-_NUMBER = re.compile(rf"\d+(?:[.,']\d+)*(?:\s?[{_SIGNS}]|\s\d+/\d+|/\d+)?|[{_SIGNS}]")
-_NUMERIC_DATE = re.compile(r"\b(\d{1,4})\s?[-/.\u5e74]\s?(\d{1,2})\s?[-/.\u6708]\s?(\d{1,4})\b")
-_NAMED_DATE = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?[\s/.-]*([^\W\d_]{3,9})[\s,./'-]*(\d{4}|\d{2})\b")
-_NAMED_DATE_FIRST = re.compile(r"\b((?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[^\W\d_]{0,6})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
+# Each begins with the character it looks for, so that the engine jumps from one to the next; what must not stand before
+# it is asked afterwards.
+_NUMBER = re.compile(r"\d+(?:[.,']\d+)*(?:\s\d+/\d+|/\d+)?")
+_NUMBER_OR_SIGN = re.compile(rf"\d+(?:[.,']\d+)*(?:\s?[{_SIGNS}]|\s\d+/\d+|/\d+)?|[{_SIGNS}]")
+_SIGN = re.compile(rf"[{_SIGNS}]")
+_NUMERIC_DATE = re.compile(r"(\d(?<!\w.)\d{0,3})\s?[-/.\u5e74]\s?(\d{1,2})\s?[-/.\u6708]\s?(\d{1,4})\b")
+_NAMED_DATE = re.compile(r"(\d(?<!\w.)\d?)(?:st|nd|rd|th)?[\s/.-]*([^\W\d_]{3,9})[\s,./'-]*(\d{4}|\d{2})\b")
+_NAMED_DATE_FIRST = re.compile(r"([JFMASONDjfmasond](?<!\w.)[^\W\d_]{2,8})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
 _MONTHS = {
     m: i for i, m in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
 }
@@ -59,7 +63,8 @@ def _written(text: str) -> tuple[str, str] | None:
 @lru_cache(maxsize=4)
 def _numbers(text: str) -> list[tuple[int, str, str]]:
     """(offset, as short as it goes, as a float) of all numbers; asked for once for each form."""
-    found = [(m.start(), _written(m[0])) for m in _NUMBER.finditer(text)]
+    pattern = _NUMBER if text.isascii() or _SIGN.search(text) is None else _NUMBER_OR_SIGN
+    found = [(m.start(), _written(m[0])) for m in pattern.finditer(text)]
     return [(at, *written) for at, written in found if written is not None]
 
 
