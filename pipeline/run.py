@@ -44,6 +44,7 @@ from pipeline.storage import Storage
 from pipeline.udf.lines import check_writable
 from pipeline.udf.output import RESULT_COLUMNS, output_function
 from pipeline.udf.stage import Stage, build_stage
+from pipeline.warming import warming
 from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
 
 if TYPE_CHECKING:
@@ -146,10 +147,11 @@ class _Run:
         claim_folder(self._output, self._stage)
         folder = f"plan/{self._run_id}"
         try:
-            with self._timed("plan"):
-                plan = write_plan(planned, self._journal, folder=folder)
-                counts = count_plan(plan)
-            result, num_resumed = self._extract(spark, plan, counts, retry_reasons)
+            with warming(spark, self._stage, self._journal) as wait:
+                with self._timed("plan"):
+                    plan = write_plan(planned, self._journal, folder=folder)
+                    counts = count_plan(plan)
+                result, num_resumed = self._extract(spark, plan, counts, retry_reasons, wait=wait)
             with self._timed("output"):
                 parts, totals, samples = self._write(spark, plan, counts)
             with self._timed("report"):
@@ -162,7 +164,13 @@ class _Run:
         return RunResult(self._output.uri(""), manifest)
 
     def _extract(
-        self, spark: SparkSession, plan: DataFrame, counts: PlanCounts, retry_reasons: Sequence[str]
+        self,
+        spark: SparkSession,
+        plan: DataFrame,
+        counts: PlanCounts,
+        retry_reasons: Sequence[str],
+        *,
+        wait: Callable[[], None],
     ) -> tuple[RoundsResult, int]:
         retry = self._stage.config.journal.retry_rejects or bool(retry_reasons)
         again = Again(frozenset(retry_reasons), self._started_at) if retry else None
@@ -184,6 +192,7 @@ class _Run:
         show = self._show
         watch = None if show is None else lambda now: show(line.render(now))
         with self._timed("extract"):
+            wait()
             result = extract_pending(plan, self._stage, self._journal, pending=pending, again=again, watch=watch)
         return result, num_resumed
 

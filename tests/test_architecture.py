@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"engine", "engine_loading", "remote_engine", "probe", "dspark.plugin", "dspark.scheduler", "dspark.proposer"},
     {"storage", "session", "faults", "journal", "markers", "line_ranges", "sources", "parquet_files", "readers"}
     | {"writers", "udf"},
-    {"plan", "scheduling", "rounds", "compaction", "run_folder"},
+    {"plan", "scheduling", "rounds", "compaction", "run_folder", "warming"},
     {"results", "report_data", "display"},
     {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},
     {"decode_run", "decode_report", "decode_formats", "seed_benchmark", "serve_benchmark", "simulate_run", "overhead"},
