@@ -68,10 +68,10 @@ class Learner:
         # Of two made at once the later may have pushed out the earlier, never the other way round.
         taken = {decision.position(value, how): how for value, how in right}
         belief = [1.0]
-        if len(decision.outcomes) > 1:
+        if len(decision.outcomes) > 1 and not (len(taken) == 1 and decision.dominant in taken):
             belief = self._decide(decision, evidence.value_choice(node, situation), list(taken))
         else:
-            decision.count(0, 1.0)
+            decision.count(next(iter(taken)), 1.0)
             decision.close()
         end = None
         for how, found in rendered:

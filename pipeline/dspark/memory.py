@@ -22,6 +22,8 @@ MAX_SLOTS = 128
 _OFTEN = 4
 MAX_TEXT_BYTES = 96
 _FORGET_AT = 2000.0
+DOMINANT = 0.98
+_LOOK_EVERY = 16.0
 
 _BRACKETS = re.compile(rb"[][{}]")
 
@@ -52,7 +54,7 @@ class Outcome:
 class Decision:
     """The ways one decision went, at most MAX_OUTCOMES; `counts[k]` and `salts[k]` belong to outcome k."""
 
-    __slots__ = ("counts", "outcomes", "positions", "salt", "salts", "slots", "slots_key", "total", "version")
+    __slots__ = ("counts", "dominant", "outcomes", "positions", "salt", "salts", "slots", "slots_key", "total", "version")
 
     def __init__(self, salt: int) -> None:
         self.salt = salt
@@ -62,6 +64,8 @@ class Decision:
         self.salts: Hashes = np.zeros(MAX_OUTCOMES, dtype=np.uint32)
         self.total = 0.0
         self.version = 0
+        # The outcome that is nearly always taken, looked for now and then; -1 where there is none.
+        self.dominant = -1
         self.slots: Slots = np.zeros(0, dtype=np.int64)
         self.slots_key = (-1, -1)
 
@@ -88,10 +92,15 @@ class Decision:
     def count(self, position: int, part: float) -> None:
         """Outcome `position` was taken, as far as `part`."""
         self.counts[position] += part
+        if position != self.dominant:
+            self.dominant = -1
 
     def close(self) -> None:
         """One taking of the decision has been counted; old ones fade, so that the history follows a change."""
         self.total += 1.0
+        if self.total % _LOOK_EVERY == 0.0:
+            top = int(self.counts.argmax())
+            self.dominant = top if self.counts[top] > DOMINANT * self.total else -1
         if self.total > _FORGET_AT:
             self.total *= 0.5
             self.counts *= np.float32(0.5)

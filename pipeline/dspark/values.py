@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.dspark.evidence import Evidence, escape, unescape
-from pipeline.dspark.memory import Node
+from pipeline.dspark.memory import DOMINANT, Node
 from pipeline.dspark.plan import Sketch
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import LIKELY
@@ -21,7 +21,6 @@ _MAX_REPEATED = 64
 _LONG = 48
 _UNLIKELY = 0.03
 _PLAIN = frozenset({b"", b" "})
-_KNOWN = frozenset({"literal", "repeat"})
 _QUOTE = 0x22
 
 
@@ -33,13 +32,8 @@ class Written(NamedTuple):
     closed: bool
 
 
-class _Guess(NamedTuple):
-    """A whole value with its joint probability."""
-
-    weight: float
-    text: bytes
-    drafter: str
-    end: int | None
+# A whole value: (joint probability, text, drafter, the word after it in the document).
+_Guess = tuple[float, bytes, str, int | None]
 
 
 class ValueWriter:
@@ -53,11 +47,16 @@ class ValueWriter:
 
     def write(self, sketch: Sketch, node: Node, prefix: bytes, situation: Situation) -> Written | None:
         """Write on the value of `node`, of which `prefix` stands already; None where nobody knows it."""
-        outcomes, evidence = node.value.outcomes, self._evidence
-        if len(outcomes) > 1:
-            chances = evidence.value_choice(node, situation).chances
+        decision, evidence = node.value, self._evidence
+        outcomes = decision.outcomes
+        if len(outcomes) < 2:
+            chances = [decision.total / (decision.total + 0.2)] * len(outcomes)
+        elif decision.dominant >= 0 and not prefix:
+            chances = [0.0] * len(outcomes)
+            chances[decision.dominant] = DOMINANT
         else:
-            chances = [node.value.total / (node.value.total + 0.2)] * len(outcomes)
+            chances = evidence.value_choice(node, situation).chances
+        negligible = 0.0 if prefix else 0.01
         if not prefix and outcomes and self._with_history:
             surest = max(chances)
             outcome = outcomes[chances.index(surest)]
@@ -70,22 +69,23 @@ class ValueWriter:
                 sketch.add(b'"', "structure", node.salt, quoted)
                 prefix = b'"'
         best: _Guess | None = None
-        mass, copy_chance = 0.0, 0.0 if outcomes else 0.4
+        mass, copy_chance, size = 0.0, 0.0 if outcomes else 0.4, len(prefix)
         for outcome, chance in zip(outcomes, chances, strict=True):
-            if outcome.how == "copy":
-                copy_chance = chance
-            elif chance < 0.01 and not prefix:
+            if chance < negligible:
                 continue
-            elif outcome.how in _KNOWN:
+            how = outcome.how
+            if how == "copy":
+                copy_chance = chance
+            elif how == "literal" or how == "repeat":
                 text = outcome.text or situation.last_values.get(node.salt, b"")
-                if self._with_history and text.startswith(prefix) and len(text) > len(prefix):
+                if text.startswith(prefix) and len(text) > size and self._with_history:
                     mass += chance
-                    if best is None or chance > best.weight:
-                        best = _Guess(chance, text, "history", None)
+                    if best is None or chance > best[0]:
+                        best = (chance, text, "history", None)
             elif self._with_document:
-                for guess in self._rendered(outcome.how, chance, node, prefix, situation):
-                    mass += guess.weight
-                    if best is None or guess.weight > best.weight:
+                for guess in self._rendered(how, chance, node, prefix, situation):
+                    mass += guess[0]
+                    if best is None or guess[0] > best[0]:
                         best = guess
         start, weight = None, 0.0
         if copy_chance > 0.01 and self._with_document and prefix[:1] in b'"' and evidence.document.num_words:
@@ -102,10 +102,10 @@ class ValueWriter:
                 start = starts.best
                 weight = copy_chance * starts.chance(start)
                 mass += copy_chance
-        if best is not None and best.weight >= weight:
-            claimed = best.weight / (mass + 0.01) if prefix else best.weight
-            sketch.add(best.text[len(prefix) :], best.drafter, node.salt, claimed)
-            return Written(best.text, best.end, True)
+        if best is not None and best[0] >= weight:
+            share, text, drafter, end = best
+            sketch.add(text[size:], drafter, node.salt, share / (mass + 0.01) if prefix else share)
+            return Written(text, end, True)
         if start is None:
             return self._resume(sketch, node, prefix, situation) if len(prefix) > 3 else None
         at = evidence.document.start_list[start] + len(unescape(prefix[1:]))
@@ -123,7 +123,7 @@ class ValueWriter:
         for value, share, word in zip(values, shares.tolist(), words.tolist(), strict=True):
             if value.startswith(prefix) and len(value) > len(prefix):
                 merged[value] = (merged.get(value, (0.0, 0))[0] + share, word)
-        return [_Guess(chance * share, value, "document", word + 1) for value, (share, word) in merged.items()]
+        return [(chance * share, value, "document", word + 1) for value, (share, word) in merged.items()]
 
     def _copy(  # noqa: PLR0917 (called in the innermost place)
         self, sketch: Sketch, node: Node, start: int, at: int, prefix: bytes, claimed: float
