@@ -66,11 +66,11 @@ class Estimates:
 
     def of(self, drafter: str, path: int, claimed: float) -> Estimate:
         """The estimate for a drafter that claims `claimed` at `path` (a salt)."""
-        level = bisect_right(_LEVELS, claimed)
-        found = self._here.get((drafter, path, level))
+        key = (drafter, path, bisect_right(_LEVELS, claimed))
+        found = self._here.get(key)
         if found is None:
             if len(self._here) >= _MAX_KEYS:
                 self._here.clear()
-            everywhere = self._everywhere.setdefault((drafter, level), _Trials())
-            found = self._here[drafter, path, level] = Estimate(everywhere)
+            everywhere = self._everywhere.setdefault((drafter, key[2]), _Trials())
+            found = self._here[key] = Estimate(everywhere)
         return found

@@ -24,30 +24,29 @@ class Plan(NamedTuple):
 class Sketch:
     """A plan in the making; it is `full` when it is long or unsure enough."""
 
-    __slots__ = ("_estimates", "_limit", "_min_survival", "events", "survival", "text")
+    __slots__ = ("_estimate_of", "_limit", "_min_survival", "events", "full", "size", "survival", "text")
 
     def __init__(self, estimates: Estimates, *, limit: int, min_survival: float) -> None:
-        self._estimates = estimates
+        self._estimate_of = estimates.of
         self._limit = limit
         self._min_survival = min_survival
         self.text = bytearray()
         self.events: list[Event] = []
         self.survival = 1.0
-
-    @property
-    def full(self) -> bool:
-        return self.survival <= self._min_survival or len(self.text) >= self._limit
+        self.size = 0
+        self.full = limit <= 0
 
     def add(self, text: bytes, drafter: str, path: int, claimed: float) -> None:
         """Append text that `drafter` claims with probability `claimed`; what the grammar forces is certain."""
-        offset = len(self.text)
+        offset, survival, estimate = self.size, self.survival, None
         self.text += text
-        estimate = None
         if drafter != "grammar":
-            estimate = self._estimates.of(drafter, path, claimed)
-            self.survival *= estimate.chance(claimed)
-        end = offset + (len(text) or 1)
-        self.events.append((offset, end, drafter, self.survival, estimate))
+            estimate = self._estimate_of(drafter, path, claimed)
+            self.survival = survival = survival * estimate.chance(claimed)
+        end = self.size = offset + len(text)
+        if survival <= self._min_survival or end >= self._limit:
+            self.full = True
+        self.events.append((offset, end if text else offset + 1, drafter, survival, estimate))
 
     def finished(self, *, complete: bool) -> Plan:
         return Plan(bytes(self.text), self.events, complete)

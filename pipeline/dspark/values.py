@@ -15,6 +15,8 @@ from pipeline.dspark.stops import LIKELY
 
 _SURE = 0.6
 _MAX_PLACES = 32
+# One over how likely a value goes on as it does at the only place where its start stands.
+_ONLY = 1.1
 _SUFFIXES = (24, 12, 6, 3)
 _MAX_REPEATED = 64
 # A copy without claims in between is at most this long; a stop less likely than this is no claim of its own.
@@ -89,19 +91,22 @@ class ValueWriter:
                         best = guess
         start, weight = None, 0.0
         if copy_chance > 0.01 and self._with_document and prefix[:1] in b'"' and evidence.document.num_words:
-            starts = evidence.pointer.starts(node, situation.end, situation.before)
             wanted = unescape(prefix[1:])
-            if wanted:
-                places = evidence.document.occurrences(wanted, _MAX_PLACES)
-                if places:
-                    weights = [copy_chance * starts.chance(place) for place in places]
-                    weight = max(weights)
-                    start = places[weights.index(weight)]
-                    mass += sum(weights)
-            else:
+            places = evidence.document.occurrences(wanted, _MAX_PLACES) if wanted else None
+            if places is None or len(places) > 1 or (places and best is not None):
+                starts = evidence.pointer.starts(node, situation.end, situation.before)
+            if places is None:
                 start = starts.best
                 weight = copy_chance * starts.chance(start)
                 mass += copy_chance
+            elif len(places) == 1 and best is None:
+                # Whatever the chance of the only place is, it goes on there.
+                start, weight, mass = places[0], 1.0, _ONLY
+            elif places:
+                weights = [copy_chance * starts.chance(place) for place in places]
+                weight = max(weights)
+                start = places[weights.index(weight)]
+                mass += sum(weights)
         if best is not None and best[0] >= weight:
             share, text, drafter, end = best
             sketch.add(text[size:], drafter, node.salt, share / (mass + 0.01) if prefix else share)
