@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipeline.dspark.evidence import Evidence
-from pipeline.dspark.memory import Memory, Node
+from pipeline.dspark.memory import DOMINANT, Memory, Node
 from pipeline.dspark.path import PathTracker
 from pipeline.dspark.plan import Plan, Sketch
 from pipeline.dspark.situation import Situation
@@ -109,6 +109,8 @@ class Composer:
             best, claimed = outcomes[0], decision.total / (decision.total + 0.2)
             if not best.text.startswith(prefix):
                 return None
+        elif decision.dominant >= 0 and not prefix:
+            best, claimed = outcomes[decision.dominant], DOMINANT
         else:
             possible = [i for i, o in enumerate(outcomes) if o.text.startswith(prefix)] if prefix else None
             if possible is not None and len(possible) < 2:

@@ -125,25 +125,32 @@ class RequestDrafter:
         self._output += data
         # How many bytes of text make a draft depends on the language and the vocabulary.
         self._token_bytes += 0.02 * (len(data) - len(token_ids) * self._token_bytes)
-        self._follow(list(token_ids))
-        self._judge()
+        as_planned = self._judge()
+        self._follow(list(token_ids), as_planned)
         for segment in self._tracker.feed(data):
             self._learner.take(segment)
 
-    def _follow(self, written: list[int]) -> None:
-        """Keep the rest of the draft where the model wrote its start, forget it otherwise."""
+    def _follow(self, written: list[int], as_planned: bool) -> None:
+        """Keep the rest of the draft where the model wrote its start, forget it otherwise.
+
+        Where the text is `as_planned` and the ids are not, the model spells it in its own way.
+        """
         expected = self._draft.token_ids[self._num_drafted :]
         if written == expected[: len(written)]:
             self._num_drafted += len(written)
         elif expected:
-            self._memory.spellings.learn(expected, written, self._tokenizer)
+            if as_planned:
+                self._memory.spellings.learn(expected, written, self._tokenizer)
             self._draft, self._num_drafted = _NOTHING, 0
 
-    def _judge(self) -> None:
-        """Compare the plan with what was written since; claims that are decided teach the estimates."""
+    def _judge(self) -> bool:
+        """Compare the plan with what was written since; claims that are decided teach the estimates.
+
+        Returns whether all was written as planned.
+        """
         plan = self._plan
         if not self._undecided:
-            return
+            return not plan.events
         written = self._output[self._planned_from :]
         agreed = _common(plan.text, written)
         differs = agreed < min(len(written), len(plan.text))
@@ -160,6 +167,7 @@ class RequestDrafter:
             elif estimate is not None:
                 estimate.learn(False)
         self._undecided = left
+        return not differs
 
     def propose(self, matcher: Matcher, max_tokens: int) -> Draft:
         """Draft at most `max_tokens` tokens after all observed ones; `matcher` stands there and is left as it was.

@@ -38,10 +38,10 @@ class Learner:
         decision = segment.node.glue
         if len(segment.text) <= 4 * MAX_TEXT_BYTES:
             taken = decision.position(segment.text, "glue", segment.following)
-            if len(decision.outcomes) > 1:
+            if len(decision.outcomes) > 1 and taken != decision.dominant:
                 self._decide(decision, self._evidence.glue_choice(segment.node, self.situation), [taken])
             else:
-                decision.count(0, 1.0)
+                decision.count(taken, 1.0)
                 decision.close()
         self.situation.after_glue(segment.text)
 
