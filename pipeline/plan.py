@@ -111,7 +111,7 @@ def read_outcomes(spark: SparkSession, journal: Storage) -> DataFrame:
     """All outcomes of the journal, several per key where work was done twice."""
     spark_schema = _OUTCOME_COLUMNS
     if not journal.files(OUTCOMES):
-        return spark.createDataFrame([], spark_schema)
+        return spark.createDataFrame([], spark_schema).where("false")  # so that Spark knows, and leaves joins out
     return spark.read.schema(spark_schema).parquet(journal.uri(OUTCOMES))
 
 
@@ -133,9 +133,14 @@ def best_outcomes(outcomes: DataFrame) -> DataFrame:
 
 
 def pending_chunks(
-    plan: DataFrame, outcomes: DataFrame, *, again: Again | None = None, with_confidence: bool = False
+    plan: DataFrame,
+    outcomes: DataFrame,
+    *,
+    again: Again | None = None,
+    with_confidence: bool = False,
+    num_partitions: int | None = None,
 ) -> DataFrame:
-    """Chunks whose key has no outcome.
+    """Chunks whose key has no outcome; with ``num_partitions`` in so many partitions by hash of the key.
 
     Rejects that ``again`` names count as not done, and so do records without confidence where it is wanted: it is no
     part of a key, as it changes no value.
@@ -149,8 +154,12 @@ def pending_chunks(
         lost = F.col("reason").isin(sorted(again.reasons)) if again.reasons else F.lit(True)
         is_old = F.col("finished_at") < F.timestamp_micros(F.lit(int(again.before_s * 1e6)))
         done = outcomes.where(F.col("json").isNotNull() | ~(lost & is_old))
-    work = plan.where(F.col("key").isNotNull()).select(*CHUNK_COLUMNS)
-    return work.join(done.select("key").distinct(), "key", "left_anti")
+    work, keys = plan.where(F.col("key").isNotNull()).select(*CHUNK_COLUMNS), done.select("key")
+    if num_partitions is None:
+        return work.join(keys.distinct(), "key", "left_anti")
+    # both sides in the partitions that the work is done in: the texts move once, and not for the join before that
+    placed, known = (frame.repartition(num_partitions, "key") for frame in (work, keys))
+    return placed.join(known, "key", "left_anti")
 
 
 def count_pending(chunks: DataFrame) -> Pending:
@@ -173,21 +182,29 @@ def count_pending(chunks: DataFrame) -> Pending:
     return Pending(num_keys, num_documents, num_tokens, num_chunks > num_keys)
 
 
-def partitioned(chunks: DataFrame, pending: Pending, *, num_partitions: int) -> DataFrame:
-    """One chunk per key, in partitions of equal estimated tokens, the longest first in each."""
+def partitioned(
+    plan: DataFrame,
+    outcomes: DataFrame,
+    pending: Pending,
+    *,
+    num_partitions: int,
+    again: Again | None = None,
+    with_confidence: bool = False,
+) -> DataFrame:
+    """One of the :func:`pending_chunks` per key, in partitions of equal estimated tokens, longest first in each."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    frame = chunks.dropDuplicates(["key"]) if pending.has_duplicates else chunks
+    is_exact = num_partitions > 1 and pending.num_keys <= min(EXACT_LIMIT, MANY_PER_PARTITION * num_partitions)
+    by_hash = None if is_exact else num_partitions
+    frame = pending_chunks(plan, outcomes, again=again, with_confidence=with_confidence, num_partitions=by_hash)
+    frame = frame.dropDuplicates(["key"]) if pending.has_duplicates else frame
     frame = frame.select(*CHUNK_COLUMNS)
-    is_exact = pending.num_keys <= min(EXACT_LIMIT, MANY_PER_PARTITION * num_partitions)
-    if num_partitions > 1 and is_exact:
+    if is_exact:
         place = F.row_number().over(Window.orderBy(F.desc("num_tokens"), "key")) - 1
         lap, index = F.floor(place / num_partitions), place % num_partitions
         there_and_back = F.when(lap % 2 == 0, index).otherwise(num_partitions - 1 - index).cast("int")
         frame = frame.withColumn("_partition", there_and_back).repartitionById(num_partitions, "_partition")
-    else:
-        frame = frame.repartition(num_partitions, "key")
     return frame.sortWithinPartitions(F.desc("num_tokens"), "key").select(*CHUNK_COLUMNS)
 
 

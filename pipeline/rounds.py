@@ -111,8 +111,14 @@ def _run_round(
     again: Again | None,
 ) -> None:
     spark = plan.sparkSession
-    chunks = _left(plan, stage, journal, again)
-    chunks = partitioned(chunks, pending, num_partitions=num_partitions(spark, stage.config, pending))
+    chunks = partitioned(
+        plan,
+        read_outcomes(spark, journal),
+        pending,
+        num_partitions=num_partitions(spark, stage.config, pending),
+        again=again,
+        with_confidence=stage.config.output.confidence,
+    )
     speculative = spark.conf.get("spark.speculation", "false") == "true"
     task = ExtractTask(
         stage=stage,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 import time
 import uuid
@@ -45,14 +44,13 @@ from pipeline.udf.lines import check_writable
 from pipeline.udf.output import RESULT_COLUMNS, output_function
 from pipeline.udf.stage import Stage, build_stage
 from pipeline.warming import warming
-from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, write_empty
+from pipeline.writers import RECORD_LINES, RECORDS, REJECTS, STAGING, Part, commit, num_files, write_empty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTS_PER_FILE = 50_000
 Say = Callable[[str], None]
 
 
@@ -207,16 +205,16 @@ class _Run:
     ) -> tuple[list[Part], dict[str, Any], list[str]]:
         """The staged files, the counts, and what the tasks kept for the report."""
         self._output.delete(STAGING)
-        num_files = max(1, math.ceil(counts.num_documents / DOCUMENTS_PER_FILE))
+        num_tasks = num_files(counts.num_documents)
         outcomes = read_outcomes(spark, self._journal)
         with_text = self._stage.config.output.reads_text
-        documents = documents_with_outcomes(plan, outcomes, num_partitions=num_files, with_text=with_text)
+        documents = documents_with_outcomes(plan, outcomes, num_partitions=num_tasks, with_text=with_text)
         function = output_function(
             self._stage,
             root=self._output.root,
             round_id=self._run_id,
             datasets=self._datasets,
-            num_tasks=num_files,
+            num_tasks=num_tasks,
         )
         rows = documents.mapInArrow(function, RESULT_COLUMNS).collect()
         parts = [Part.from_json(text) for row in rows for text in json.loads(row["parts"])]

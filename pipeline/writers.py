@@ -1,6 +1,6 @@
 """Output files: written by tasks into a staging folder, moved into place by the driver when all of them are there.
 
-On paper, one billion documents are 20,000 files in each of three datasets (:data:`pipeline.run.DOCUMENTS_PER_FILE`).
+On paper, one billion documents are 20,000 files in each of three datasets (:func:`num_files`).
 The driver holds a name and a count of each, a few MB, and moves them 16 at a time: seconds where a move is a rename
 (local, HDFS); where it is a copy (S3), at 100 ms each, six minutes.
 """
@@ -26,6 +26,8 @@ REJECTS = "rejects.parquet"
 MANIFEST = "manifest.json"
 REPORT = "report.html"
 STAGING = "_staging"
+DOCUMENTS_PER_FILE = 50_000
+_FEW_FILES, _FEW_DOCUMENTS = 8, 5_000
 _ROWS_PER_GROUP = 5000
 _CHARS_PER_GROUP = 32 << 20
 
@@ -77,6 +79,13 @@ REJECT_SCHEMA = pa.schema(
 def record_schema(schema: Schema) -> pa.Schema:
     """Columns of the records: ``doc_id``, ``record`` typed by the user's schema, ``meta``."""
     return pa.schema([("doc_id", pa.string()), ("record", arrow_type(schema)), ("meta", META_TYPE)])
+
+
+def num_files(num_documents: int) -> int:
+    """Files of each dataset. It follows from the number of documents alone, so that results do not depend on where they
+    were made; some thousand documents are already several files, so that several cores write them.
+    """
+    return max(1, min(_FEW_FILES, num_documents // _FEW_DOCUMENTS), -(-num_documents // DOCUMENTS_PER_FILE))
 
 
 @dataclass(frozen=True, slots=True)
