@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.dspark.evidence import Evidence, escape, unescape
-from pipeline.dspark.memory import DOMINANT, Node
+from pipeline.dspark.memory import DOMINANT, Node, Outcome
 from pipeline.dspark.plan import Sketch
 from pipeline.dspark.situation import Situation
 from pipeline.dspark.stops import LIKELY
@@ -38,6 +38,21 @@ class Written(NamedTuple):
 _Guess = tuple[float, bytes, str, int | None]
 
 
+def _has_rival(outcomes: list[Outcome], prefix: bytes, last: bytes) -> bool:
+    """Whether something else than a copy may have begun with `prefix`; `last` is the value before at this path."""
+    for outcome in outcomes:
+        how = outcome.how
+        if how == "literal":
+            if outcome.text.startswith(prefix):
+                return True
+        elif how == "repeat":
+            if last.startswith(prefix):
+                return True
+        elif how != "copy" and prefix[:2].strip(b'"-').isdigit():
+            return True
+    return False
+
+
 class ValueWriter:
     """Writes values into sketches for one document; drafters named in `without` stay silent."""
 
@@ -56,6 +71,8 @@ class ValueWriter:
         elif decision.dominant >= 0 and not prefix:
             chances = [0.0] * len(outcomes)
             chances[decision.dominant] = DOMINANT
+        elif prefix and not _has_rival(outcomes, prefix, situation.last_values.get(node.salt, b"")):
+            chances = [1.0 if outcome.how == "copy" else 0.0 for outcome in outcomes]
         else:
             chances = evidence.value_choice(node, situation).chances
         negligible = 0.0 if prefix else 0.01
