@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pipeline.dspark.compiled import Floats
 
 _RISE, _FALL = 0.03, 0.3
 # Where all of a draft was verified, more might have been.
@@ -24,7 +24,7 @@ class Admission:
         self.worth_composing = 0.0
         self.worth_encoding = 0.0
 
-    def verified(self, survival: Sequence[float], num_verified: int) -> None:
+    def verified(self, survival: Floats, num_verified: int) -> None:
         """Of a draft with these survival probabilities the first `num_verified` were verified."""
         level = self.worth_composing
         if num_verified < len(survival):

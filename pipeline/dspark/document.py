@@ -143,7 +143,8 @@ class Document:
         """Where the word stands, in any case; digits are all the same."""
         folded = "0" * len(word) if word.isdigit() else word.lower()
         wanted = zlib.crc32(folded.encode("utf-8", "surrogatepass"))
-        return (np.flatnonzero(self.hashes[2 : self.num_words + 2] == wanted)).tolist()
+        found: list[int] = np.flatnonzero(self.hashes[2 : self.num_words + 2] == wanted).tolist()
+        return found
 
     @cached_property
     def has_signs(self) -> bool:

@@ -102,7 +102,7 @@ class Evidence:
             at = decision.positions.get((b"", "repeat"))
             if at is not None:
                 facts = facts.copy()
-                facts[at, 0] = 100 + (node.salt in situation.last_values)
+                facts[at, 0] = 100 + (situation.last(node) != b"")
             found = self._choose(key, decision, situation.features(node, self.document), facts)
         return found
 

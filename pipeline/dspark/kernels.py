@@ -128,7 +128,7 @@ def learn_start(
     for rank in range(size):
         total += math.exp(scores[rivals[rank]] - top)
     if math.exp(scores[gold] - top) > 0.95 * total:
-        return gold
+        return int(gold)
     for rank in range(size):
         word = rivals[rank]
         slope = math.exp(scores[word] - top) / total - (1.0 if rank == 0 else 0.0)
@@ -141,7 +141,7 @@ def learn_start(
         step(values, squares, at(near + 201, before), slope, rate)
         if used[word] > 0.0:
             step(values, squares, at(301, salt), slope, rate)
-    return gold
+    return int(gold)
 
 
 @compiled

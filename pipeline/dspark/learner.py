@@ -51,7 +51,7 @@ class Learner:
         text = _string(raw)
         places = align(evidence.document, text) if text else []
         right: list[tuple[bytes, str]] = [(b"", "copy")] if places else []
-        if situation.last_values.get(node.salt) == raw:
+        if situation.last(node) == raw:
             right.append((b"", "repeat"))
         rendered: list[tuple[str, list[int]]] = []
         for how in _renderings_of(raw):

@@ -30,10 +30,6 @@ _BRACKETS = re.compile(rb"[][{}]")
 Slots = NDArray[np.int64]
 
 
-def _is_quoted(text: bytes, how: str) -> bool:
-    return text.startswith(b'"') if how == "literal" else how == "copy" or how.startswith("date")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """One way a decision went: a literal text, or a way of copying (`how`); `following` is the path after glue.
@@ -51,10 +47,27 @@ class Outcome:
     is_quoted: bool
 
 
+def _outcome(text: bytes, how: str, following: Node | None) -> Outcome:
+    needle = text.strip(b'"').lower()
+    is_quoted = text.startswith(b'"') if how == "literal" else how == "copy" or how.startswith("date")
+    return Outcome(text, how, following, needle, hash_of_first_word(needle), not _BRACKETS.search(text), is_quoted)
+
+
 class Decision:
     """The ways one decision went, at most MAX_OUTCOMES; `counts[k]` and `salts[k]` belong to outcome k."""
 
-    __slots__ = ("counts", "dominant", "outcomes", "positions", "salt", "salts", "slots", "slots_key", "total", "version")
+    __slots__ = (
+        "counts",
+        "dominant",
+        "outcomes",
+        "positions",
+        "salt",
+        "salts",
+        "slots",
+        "slots_key",
+        "total",
+        "version",
+    )
 
     def __init__(self, salt: int) -> None:
         self.salt = salt
@@ -73,8 +86,7 @@ class Decision:
         """Where the outcome of this text and kind stands, made where it is new; the least used one makes room."""
         found = self.positions.get((text, how))
         if found is None:
-            needle = text.strip(b'"').lower()
-            outcome = Outcome(text, how, following, needle, hash_of_first_word(needle), not _BRACKETS.search(text), _is_quoted(text, how))
+            outcome = _outcome(text, how, following)
             found = len(self.outcomes)
             if found < MAX_OUTCOMES:
                 self.outcomes.append(outcome)
@@ -109,7 +121,20 @@ class Decision:
 class Node:
     """One JSON path, array indices wild."""
 
-    __slots__ = ("children", "copied", "glue", "key", "name_words", "parent", "salt", "seen", "separators", "slot", "typical", "value")
+    __slots__ = (
+        "children",
+        "copied",
+        "glue",
+        "key",
+        "name_words",
+        "parent",
+        "salt",
+        "seen",
+        "separators",
+        "slot",
+        "typical",
+        "value",
+    )
 
     def __init__(self, key: bytes, parent: Node | None) -> None:
         self.key = key
@@ -132,7 +157,7 @@ class Node:
     @property
     def always_quoted(self) -> bool:
         """Whether all values met here are strings."""
-        return bool(self.value.outcomes) and all([o.is_quoted for o in self.value.outcomes])
+        return bool(self.value.outcomes) and all(o.is_quoted for o in self.value.outcomes)
 
     def meet(self, text: bytes) -> bool:
         """Whether `text` was met here before, among the last MAX_SEEN values."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from pipeline.dspark.estimates import Estimate, Estimates
 
-
 # A claim of one drafter, (offset, end, drafter, survival, estimate): bytes offset..end of a plan come true. `survival`
 # is the probability that all claims up to this one do, `estimate` learns whether it did (None: certain). Thousands are
 # made a second, and a plain tuple is made in a tenth of the time of a named one.

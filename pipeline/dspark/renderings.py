@@ -19,7 +19,9 @@ _NUMBER_OR_SIGN = re.compile(rf"\d+(?:[.,']\d+)*(?:\s?[{_SIGNS}]|\s\d+/\d+|/\d+)
 _SIGN = re.compile(rf"[{_SIGNS}]")
 _NUMERIC_DATE = re.compile(r"(\d(?<!\w.)\d{0,3})\s?[-/.\u5e74]\s?(\d{1,2})\s?[-/.\u6708]\s?(\d{1,4})\b")
 _NAMED_DATE = re.compile(r"(\d(?<!\w.)\d?)(?:st|nd|rd|th)?[\s/.-]*([^\W\d_]{3,9})[\s,./'-]*(\d{4}|\d{2})\b")
-_NAMED_DATE_FIRST = re.compile(r"([JFMASONDjfmasond](?<!\w.)[^\W\d_]{2,8})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b")
+_NAMED_DATE_FIRST = re.compile(
+    r"([JFMASONDjfmasond](?<!\w.)[^\W\d_]{2,8})[\s.]*(\d{1,2})(?:st|nd|rd|th)?[\s,]+(\d{4})\b"
+)
 _MONTHS = {
     m: i for i, m in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
 }
@@ -93,7 +95,7 @@ def _dates(text: str) -> list[tuple[int, str | None, str | None]]:
             one, other = _iso(c, b, a), _iso(c, a, b)
         found.append((m.start(), one or other, other or one))
     lowered = text.lower()
-    if any([month in lowered for month in _MONTHS]):
+    if any(month in lowered for month in _MONTHS):
         named = [(m.start(), m[3], m[2], m[1]) for m in _NAMED_DATE.finditer(text)]
         named += [(m.start(), m[3], m[1], m[2]) for m in _NAMED_DATE_FIRST.finditer(text)]
         for at, year, name, day in named:

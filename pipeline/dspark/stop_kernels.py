@@ -44,7 +44,7 @@ def stop_chances(
         out[row] = _stop_chance(values, features, words, num_common, common, salt, start, first + row)
         if out[row] > enough:
             return row + 1
-    return out.shape[0]
+    return int(out.shape[0])
 
 
 @compiled

@@ -48,7 +48,7 @@ def _has_rival(outcomes: list[Outcome], prefix: bytes, last: bytes) -> bool:
         elif how == "repeat":
             if last.startswith(prefix):
                 return True
-        elif how != "copy" and prefix[:2].strip(b'"-').isdigit():
+        elif how != "copy" and (prefix == b'"' or prefix[:2].strip(b'"-').isdigit()):
             return True
     return False
 
@@ -71,7 +71,7 @@ class ValueWriter:
         elif decision.dominant >= 0 and not prefix:
             chances = [0.0] * len(outcomes)
             chances[decision.dominant] = DOMINANT
-        elif prefix and not _has_rival(outcomes, prefix, situation.last_values.get(node.salt, b"")):
+        elif prefix and not _has_rival(outcomes, prefix, situation.last(node)):
             chances = [1.0 if outcome.how == "copy" else 0.0 for outcome in outcomes]
         else:
             chances = evidence.value_choice(node, situation).chances
@@ -90,13 +90,13 @@ class ValueWriter:
         best: _Guess | None = None
         mass, copy_chance, size = 0.0, 0.0 if outcomes else 0.4, len(prefix)
         for outcome, chance in zip(outcomes, chances, strict=True):
-            if chance < negligible:
+            if chance <= negligible:
                 continue
             how = outcome.how
             if how == "copy":
                 copy_chance = chance
-            elif how == "literal" or how == "repeat":
-                text = outcome.text or situation.last_values.get(node.salt, b"")
+            elif how in {"literal", "repeat"}:
+                text = outcome.text or situation.last(node)
                 if text.startswith(prefix) and len(text) > size and self._with_history:
                     mass += chance
                     if best is None or chance > best[0]:

@@ -41,7 +41,7 @@ def gap_before(data: NDArray[np.uint8], starts: Offsets, ends: Offsets, word: in
     for offset in range(ends[word - 1], starts[word]):
         if data[offset] == 10:
             return 3
-    return min(starts[word] - ends[word - 1], 2)
+    return int(min(starts[word] - ends[word - 1], 2))
 
 
 @compiled
