@@ -11,13 +11,15 @@ from typing import Protocol
 # A tail longer than this no longer changes how the text after it is split.
 _TAIL_TOKENS = 2
 # Stretches that tokenizers split without regard to what stands around them, so that their ids can be kept: words with
-# the space before them, runs of signs around quotes, indentation up to its last space.
+# the space before them, and what stands between words. Several spaces stay with what follows: some vocabularies have
+# tokens of spaces alone, others put the last one to the word.
 _FINE = re.compile(
-    rb' ?(?:[^ "]*[A-Za-z0-9\x80-\xff]|'
-    rb'(?:[^ "A-Za-z0-9\x80-\xff]*(?:"[^ "A-Za-z0-9\x80-\xff]*)+|[^ "]+)(?:(?<=\n) +(?= |\Z))?)| +(?= )| +'
+    rb' ?[^ "]*[A-Za-z0-9\x80-\xff]|[^A-Za-z0-9\x80-\xff]+?(?<!\s)(?= ?[A-Za-z0-9\x80-\xff])|'
+    rb'[^A-Za-z0-9\x80-\xff]+(?:[^ "]*[A-Za-z0-9\x80-\xff])?'
 )
 # Where the vocabulary has tokens with letters and quotes in one, or even several words, fewer borders are sure.
-_COARSE, _CROSSES_QUOTES = re.compile(rb" ?[^ ]+| +(?= )| +"), re.compile(rb'."[A-Za-z0-9]|[A-Za-z0-9]"')
+_COARSE = re.compile(rb" ?[^ ]+(?:(?<=\n) +[^ ]+)*| +[^ ]*")
+_CROSSES_QUOTES = re.compile(rb'."[A-Za-z0-9]|[A-Za-z0-9]"')
 _WHOLE, _CROSSES_SPACES = re.compile(rb"(?s).+"), re.compile(rb"[A-Za-z0-9] [A-Za-z0-9]")
 _NO_BORDER = frozenset({b"", b" ", b"\n", b"\t", b"\r"})
 _WORD_BYTES = frozenset(bytes([b]) for b in range(256) if b >= 0x80 or chr(b).isalnum())

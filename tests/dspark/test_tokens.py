@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.dspark.gold import LAYOUTS, Layout
 from pipeline.dspark.spellings import Spellings
-from tests.dspark.drafting_material import VOCABULARIES, WORDS, Vocabulary, token_table
+from pipeline.dspark.tokens import Encoding, build_token_table
+from tests.dspark.drafting_material import VOCABULARIES, WORDS, Vocabulary, record_text, token_table
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
@@ -33,13 +38,50 @@ def test_a_continuation_has_the_bytes_that_are_missing(vocabulary: Vocabulary, t
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-def test_a_json_text_continues_as_it_was_encoded_whole(vocabulary: Vocabulary) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_json_text_continues_as_it_was_encoded_whole(vocabulary: Vocabulary, layout: Layout) -> None:
     table = token_table(vocabulary)
-    ids = table.encode('{"name": "Anna Müller", "kind": "order", "paid": true, "total": 24.9, "date": "2024-03-05"}')
+    record = {"name": "Anna Müller", "kind": "order", "paid": True, "total": 24.9, "date": "2024-03-05", "items": []}
+    ids = table.encode(record_text(record, layout))
     agreed = 0
     for cut in range(len(ids)):
         agreed += table.encode_after(ids[:cut], table.decode_bytes(ids[cut:])) == ids[cut:]
     assert agreed >= len(ids) - 2
+
+
+class _Spaces:
+    """A tokenizer of letters, single signs and runs of spaces, as some vocabularies have them; counts its calls."""
+
+    def __init__(self) -> None:
+        self.tokens = ["{", "}", '"', ":", ",", "\n", *"abcdefghijklmnopqrstuvwxyz", *[" " * n for n in range(1, 9)]]
+        self.num_calls = 0
+
+    def encode(self, sequence: str, *, add_special_tokens: bool) -> Encoding:
+        self.num_calls += 1
+        ids = [self.tokens.index(m) for m in re.findall(" +|.|\n", sequence)]
+        return SimpleNamespace(ids=ids)
+
+    def get_vocab(self, with_added_tokens: bool) -> dict[str, int]:
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    def to_str(self) -> str:
+        return "{}"
+
+
+def test_several_spaces_are_one_token_wherever_the_text_is_cut() -> None:
+    table = build_token_table(_Spaces())
+    ids = table.encode('{\n  "a": "b",\n  "c": {\n    "d": "e f"\n  }\n}')
+    for cut in range(len(ids) + 1):
+        assert table.encode_after(ids[:cut], table.decode_bytes(ids[cut:])) == ids[cut:]
+
+
+def test_what_was_encoded_once_is_not_encoded_again() -> None:
+    tokenizer = _Spaces()
+    table = build_token_table(tokenizer)
+    first = table.encode_after([], b'"name": "anna", "kind": "order"')
+    num_calls = tokenizer.num_calls
+    assert table.encode_after([], b'"name": "anna", "kind": "order"') == first
+    assert tokenizer.num_calls == num_calls
 
 
 def test_a_spelling_is_learned_and_unlearned() -> None:
