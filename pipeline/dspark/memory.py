@@ -175,7 +175,7 @@ class Memory:
     """What the records of one schema have taught so far.
 
     Bound: at most MAX_NODES paths, each with two decisions of at most MAX_OUTCOMES texts and MAX_SEEN values of at most
-    MAX_TEXT_BYTES: about 100 MiB at the very worst, below one in practice. `weights` (2 MiB) and `estimates` may be
+    MAX_TEXT_BYTES: about 120 MiB at the very worst, below one in practice. `weights` (2 MiB) and `estimates` may be
     shared by all schemas of an engine, so that a key learned in one helps in the next. Nothing grows with the number
     of documents.
     """
