@@ -13,19 +13,20 @@ trained DSpark checkpoint and a GPU are there, `dspark.draft_model` selects vLLM
 Lossless: at temperature 0 the output with DSpark is byte-identical to the output without it. Drafts are only
 proposals; the model verifies each.
 
-Map of the drafting half (standard library and numpy; numba compiles the `*kernels` where it is there): `drafting` is the
-request's drafter and the interface for the scheduler. `path` follows the JSON text; `composer` continues it with the
-structure that history and grammar give, `values` writes the values: literals of the history, renderings of the document
-(dates, numbers), copies from where `pointer` sees the start to where `stops` sees the end. `learner` teaches all of
-them from each finished value; `memory` keeps what one schema has taught, `estimates` how often claims came true,
-`weights` the rest, `admission` what the budget verifies. `tokens` turns text into canonical ids, `spellings` into those the model prefers. `replay` measures
-it on gold records.
+Map of the drafting half (standard library and numpy; numba compiles the `*kernels` where it is there): `drafting` is
+the request's drafter and the interface for the scheduler. `path` follows the JSON text; `composer` continues it with
+the structure that history and grammar give, `values` writes the values: literals of the history, renderings of the
+document (dates, numbers), copies from where `pointer` sees the start to where `stops` sees the end. `learner` teaches
+all of them from each finished value; `memory` keeps what one schema has taught, `estimates` how often claims came true,
+`admission` down to where the budget verifies, `weights` the rest. `tokens` turns text into canonical ids, `spellings`
+into those the model prefers. `replay` measures it on gold records.
 
 Dated note (2026-11): the drafters are online log-linear models over hashed features rather than tables of contexts:
 in the replay of ten labelled sets (compact) the mean acceptance length is 5.6, where a sketch with tables had 3.5 on
 eight of them.
 
-Dated note (2026-11): a step costs what Python costs, spread over some hundred small calls, and no single one is large any
-more. What made drafting a third cheaper: ids of pieces of text kept (`tokens`), one compiled call per model and value
-learned, nothing composed that the budget does not verify, no model asked where nearly always the same happens.
+Dated note (2026-11): a step costs what Python costs, spread over some hundred small calls, and no single one is large
+any more. What made drafting a third cheaper: ids of pieces of text are kept (`tokens`), a value is learned by one
+compiled call per model, nothing is composed that the budget does not verify, and no model is asked where nearly always
+the same happens.
 """
