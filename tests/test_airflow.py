@@ -62,7 +62,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> AirflowHome:
     (folder / "scripts" / "airflow_script.py").write_text(SCRIPT.format(folder=str(folder)))
     (folder / "people.json").write_text(json.dumps(PEOPLE_SCHEMA))
     (folder / "run.yaml").write_text("engine: {kind: scripted, script: 'airflow_script:people'}\n")
-    (folder / "slow.yaml").write_text((folder / "run.yaml").read_text() + "journal: {flush_interval_s: 0.5}\n")
+    slow = "engine: {kind: scripted, script: 'airflow_script:people', max_in_flight: 2}\n"
+    (folder / "slow.yaml").write_text(slow + "journal: {flush_interval_s: 0.5}\n")
     (folder / "in").mkdir()
     for day in DAYS:
         rows = [{"id": f"{day}-{n}", "text": text} for n, text in enumerate((f"Ann {day[-2:]}", f"bad {day}", "Cy 4"))]
@@ -122,13 +123,14 @@ def test_too_many_rejects_fail_the_task_and_a_rerun_resumes_without_duplicates(h
 def test_a_backfill_does_each_day_once_and_starts_what_waits_for_the_asset(home: AirflowHome) -> None:
     num_events = len(home.events())
     conf = json.dumps(params(home, max_reject_rate=0.9))
+    # before the scheduler runs: SQLite takes one writer at a time
+    home.call("dags", "reserialize")
+    home.call(
+        "backfill", "create", "--dag-id", "extract_daily", "--from-date", DAYS[0], "--to-date", DAYS[-1],
+        "--dag-run-conf", conf, "--max-active-runs", "3", "--reprocess-behavior", "completed",
+    )  # fmt: skip
+    home.call("dags", "unpause", "extract_daily", "--yes")
     with home.running():
-        home.call("dags", "reserialize")
-        home.call(
-            "backfill", "create", "--dag-id", "extract_daily", "--from-date", DAYS[0], "--to-date", DAYS[-1],
-            "--dag-run-conf", conf, "--max-active-runs", "3", "--reprocess-behavior", "completed",
-        )  # fmt: skip
-        home.call("dags", "unpause", "extract_daily", "--yes")
         query = "select state from dag_run where dag_id = 'extract_daily' and run_type = 'backfill'"
         followed = "select state from dag_run where dag_id = 'consumer'"
         ends = time.monotonic() + 240
