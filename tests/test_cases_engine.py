@@ -174,15 +174,16 @@ def _share_right(gold: dict[str, Any], values: dict[str, Any], json_schema: Any)
 def test_a_document_without_facts_gives_nulls(case_id: str, engine: Any, tokenizer: Tokenizer) -> None:
     """The examples show both; the facts of the second document show that null is no habit."""
     shown = {
-        "Tom wohnt seit 2001 in Ulm.": ("Tom", "Ulm", 2001), "Ina schläft.": ("Ina", None, None),
-        "Jan wohnt seit 1987 in Kiel.": ("Jan", "Kiel", 1987), "Uwe lacht.": ("Uwe", None, None),
-        "Ida wohnt seit 2015 in Bonn.": ("Ida", "Bonn", 2015), "Max geht.": ("Max", None, None),
+        "Tom schläft.": ("Tom", None, None), "Ina, Bonn, 2001.": ("Ina", "Bonn", 2001),
+        "Jan lacht.": ("Jan", None, None), "Uwe, Kiel, 1987.": ("Uwe", "Kiel", 1987),
+        "Ida singt.": ("Ida", None, None), "Max, Ulm, 2015.": ("Max", "Ulm", 2015),
+        "Lea geht.": ("Lea", None, None),
     }  # fmt: skip
     examples = [(text, dict(zip(("name", "ort", "jahr"), values, strict=True))) for text, values in shown.items()]
     reading = Reading(engine, tokenizer, CASES[case_id]["schema"], examples)
     prompt = tokenizer.decode(reading.prompting.first(chunk("x")).token_ids)
     assert "Write null where the document does not say it." in prompt
-    texts = {"without": given(case_id)["document"], "with": "Eva wohnt seit 1993 in Jena."}
+    texts = {"without": given(case_id)["document"], "with": "Eva, Jena, 1993."}
     expected = {"without": given(case_id)["gold"], "with": {"name": "Eva", "ort": "Jena", "jahr": 1993}}
     assert records(reading.read(texts)) == expected
 
@@ -202,10 +203,10 @@ def test_each_of_many_schemas_is_compiled_once_and_its_first_row_is_soon_there(c
     backend = engine.vllm_engine.engine_core.engine_core.structured_output_manager.backend
     compile_grammar, spent = backend.compile_grammar, []
 
-    def timed(*args: Any) -> Any:
+    def timed(*args: Any, **options: Any) -> Any:
         started = time.perf_counter()
         try:
-            return compile_grammar(*args)
+            return compile_grammar(*args, **options)
         finally:
             spent.append(time.perf_counter() - started)
 
@@ -240,7 +241,8 @@ def test_each_of_many_schemas_is_compiled_once_and_its_first_row_is_soon_there(c
 @pytest.mark.slow
 @about("070")
 def test_chinese_text_is_written_as_characters(case_id: str, engine: Any, tokenizer: Tokenizer) -> None:
-    examples = [("小米在香港上市。", {"company": "小米"}), ("百度在纳斯达克上市。", {"company": "百度"})]
+    listed = {"小米": "香港", "百度": "纳斯达克", "腾讯": "香港", "京东": "纳斯达克"}
+    examples = [(f"{company}在{place}上市。", {"company": company}) for company, place in listed.items()]
     outcomes = Reading(engine, tokenizer, CASES[case_id]["schema"], examples).read({"d": given(case_id)["document"]})
     assert "\\u" not in outcomes["d"].attempts[0].raw_output
     assert records(outcomes)["d"] == given(case_id)["gold"]
