@@ -55,14 +55,14 @@ def bench(tiny_model: Path) -> Iterator[Bench]:
     started.close()
 
 
-def sample(bench: Bench, job: Job, *, dspark: bool) -> Counter[str]:
-    jobs = [Job(f"{index}", job.prompt_token_ids, job.span, job.grammar) for index in range(NUM_SAMPLES)]
+def sample(bench: Bench, job: Job, *, dspark: bool, num_samples: int = NUM_SAMPLES, **sampling: float) -> Counter[str]:
+    jobs = [Job(f"{index}", job.prompt_token_ids, job.span, job.grammar) for index in range(num_samples)]
     tokenizer = bench.engine.get_tokenizer()
     outputs: dict[str, list[int]] = {}
-    for start in range(0, NUM_SAMPLES, 16):  # each request its own seed, the two variants different ones
+    for start in range(0, num_samples, 16):  # each request its own seed, the two variants different ones
         for one in jobs[start : start + 16]:
             seed = int(one.name) + (10_000 if dspark else 0)
-            bench.add(one, dspark=dspark, temperature=1.0, seed=seed)
+            bench.add(one, dspark=dspark, seed=seed, **sampling)
         while bench.engine.has_unfinished_requests():
             for output in bench.engine.step():
                 if output.finished:
@@ -71,16 +71,41 @@ def sample(bench: Bench, job: Job, *, dspark: bool) -> Counter[str]:
 
 
 def test_sampled_outputs_are_distributed_as_without_drafts(bench: Bench, tiny_model: Path) -> None:
+    sampling = {"temperature": 0.6, "top_p": 0.98, "top_k": 40}  # a temperature of 1 would hide one that is lost
     job = text_job(tiny_model, "red large green small rose", GRAMMAR)
-    plain = sample(bench, job, dspark=False)
+    plain = sample(bench, job, dspark=False, **sampling)
     before = bench.coordinator.counters.snapshot()
-    drafted = sample(bench, job, dspark=True)
+    drafted = sample(bench, job, dspark=True, **sampling)
     counters = bench.coordinator.counters
     assert counters.num_drafted > before["num_drafted"]
     assert counters.num_drafted > counters.num_accepted > 0  # some drafts were wrong, so rejection was at work
     assert plain.total() == drafted.total() == NUM_SAMPLES
     assert len(plain) >= 4
     assert chi_squared(plain, drafted) < CRITICAL_5_DEGREES
+
+
+def test_drafts_are_accepted_at_a_low_temperature_nearly_as_often_as_without_one(
+    bench: Bench, tiny_model: Path
+) -> None:
+    job, counters, rates = text_job(tiny_model, "red large green small rose", GRAMMAR), bench.coordinator.counters, []
+    for temperature in (0.0, 0.01):
+        drafted, accepted = counters.num_drafted, counters.num_accepted
+        sample(bench, job, dspark=True, num_samples=32, temperature=temperature)
+        rates.append((counters.num_accepted - accepted) / (counters.num_drafted - drafted))
+    assert rates[0] > 0.1
+    assert rates[1] > 0.8 * rates[0]
+
+
+def test_settings_are_spread_over_the_draft_tokens_of_each_request() -> None:
+    import torch
+
+    from pipeline.dspark.proposer import mend_sampling, spread, spreads_settings
+
+    mend_sampling()
+    assert spreads_settings()
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    assert spread(torch.tensor([0.25, 0.5, 0.0]), ends, 5, 0, 1).tolist() == [0.25, 0.25, 1.0, 1.0, 1.0]
+    assert spread(torch.tensor([7, 8, 9], dtype=torch.int32), ends, 5).tolist() == [7, 7, 9, 9, 9]
 
 
 def chi_squared(one: Counter[str], other: Counter[str]) -> float:
