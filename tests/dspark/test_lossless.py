@@ -125,7 +125,7 @@ def test_filler_drafts_are_rejected_without_a_trace(bench: Bench, record_job: Jo
 
 
 def test_preempted_requests_decode_the_same(shared: Path, jobs: list[Job], plain: dict[str, list[int]]) -> None:
-    tiny = Bench(ensure_demo_model(), enable_prefix_caching=False, num_gpu_blocks_override=24, block_size=128)
+    tiny = Bench(ensure_demo_model(), enable_prefix_caching=False, num_gpu_blocks_override=18, block_size=128)
     preemptions = []
     original = tiny.scheduler._preempt_request
     tiny.scheduler._preempt_request = lambda request, *a, **k: (
