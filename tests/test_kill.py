@@ -139,13 +139,14 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     }  # fmt: skip
     command = [sys.executable, "-m", "tests.run_loop", cluster.master]
     command += [f"{name}={value}" for name, value in settings.items()]
-    with (tmp_path_factory.mktemp("driver") / "log").open("wb") as log:
-        process = subprocess.Popen(
+    with (
+        (tmp_path_factory.mktemp("driver") / "log").open("wb") as log,
+        subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        ) as process,
+    ):
         yield process
         process.kill()
-        process.wait()
 
 
 def _run_in(driver: subprocess.Popen[str], trial: Trial) -> str:

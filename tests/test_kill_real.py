@@ -26,7 +26,7 @@ from tests.processes import kill, python_workers
 pytestmark = [pytest.mark.spark, pytest.mark.vllm, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[1]
-NUM_DOCUMENTS = 12
+NUM_DOCUMENTS = 8
 IN_FLIGHT = 3
 FLUSH_OUTCOMES = 2
 
