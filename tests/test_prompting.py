@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -38,6 +39,8 @@ def test_all_prompts_share_the_instructions_and_examples_as_a_token_prefix() -> 
     assert text.index("Do it.") < text.index("the first letter") < text.index('{\n  "a": "x"\n}') < text.index("one")
     assert "".join(map(chr, one.token_ids[slice(*one.document_span)])) == "one"
     assert len(one.token_ids) == prompting.num_fixed_tokens + 3
+    assert [text[slice(*span[:2])] for span in one.example_spans] == ["t1"]
+    assert [json.loads(text[slice(*span[2:])]) for span in two.example_spans] == [{"a": "x"}]
 
 
 def test_the_retry_prompt_extends_the_first_prompt_and_shows_output_and_errors() -> None:
