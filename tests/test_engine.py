@@ -95,7 +95,7 @@ def test_the_output_has_the_fixed_layout_and_nothing_after_it(engine: VllmEngine
     engine.submit(request(prompting, "layout", "Oslo has 709037 inhabitants."))
     completion = finish(engine)["layout"]
     assert completion.finish_reason == "stop"
-    assert completion.text == json.dumps(json.loads(completion.text), ensure_ascii=False)
+    assert completion.text == json.dumps(json.loads(completion.text), ensure_ascii=False, indent=2)
 
 
 def test_the_constraint_holds_where_the_model_would_write_prose(engine: VllmEngine) -> None:
@@ -105,7 +105,7 @@ def test_the_constraint_holds_where_the_model_would_write_prose(engine: VllmEngi
     engine.submit(Request("bound", ids, 64, GRAMMAR, (0, len(ids))))
     ended = finish(engine)
     assert not ended["free"].text.lstrip().startswith("{")
-    assert ended["bound"].text.startswith('{"city": "')
+    assert ended["bound"].text.startswith('{\n  "city": "')
 
 
 def test_the_shared_prefix_is_cached(engine: VllmEngine, prompting: Prompting) -> None:
