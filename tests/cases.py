@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pipeline.data import Chunk
 from tests.conftest import SHARED
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,3 +38,8 @@ def given(case_id: str) -> dict[str, Any]:
     """What the case hands to the system."""
     found: dict[str, Any] = CASES[case_id]["input"]
     return found
+
+
+def chunk(text: str, doc_id: str = "d") -> Chunk:
+    """A whole document as its only chunk."""
+    return Chunk(doc_id, 0, 1, text, 0, len(text), doc_id)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import DecodingConfig, DSparkConfig, EngineConfig, Example, PromptConfig
-from pipeline.data import Chunk, Outcome, Record
+from pipeline.data import Outcome, Record
 from pipeline.demo_model import ensure_demo_model
 from pipeline.engine_loading import StartDecoder, check_constrained
 from pipeline.errors import EngineStartError
@@ -24,11 +24,7 @@ from pipeline.protocols import Completion, Request
 from pipeline.schema import load_schema
 from pipeline.tokenizer import Tokenizer
 from pipeline.validation import Valid, Validator
-from tests.cases import CASES, about, given
-
-
-def chunk(text: str, doc_id: str = "d") -> Chunk:
-    return Chunk(doc_id, 0, 1, text, 0, len(text), doc_id)
+from tests.cases import CASES, about, chunk, given
 
 
 @pytest.fixture(scope="module")

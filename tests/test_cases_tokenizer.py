@@ -9,7 +9,6 @@ import pytest
 
 from pipeline.chat_markers import MARKERS
 from pipeline.config import Example, PromptConfig
-from pipeline.data import Chunk
 from pipeline.demo_model import ensure_demo_model
 from pipeline.engine_loading import check_constrained
 from pipeline.errors import EngineStartError
@@ -17,11 +16,7 @@ from pipeline.grammar import build_grammar
 from pipeline.prompting import Prompting
 from pipeline.schema import load_schema
 from pipeline.tokenizer import Tokenizer
-from tests.cases import CASES, about, given
-
-
-def chunk(text: str, doc_id: str = "d") -> Chunk:
-    return Chunk(doc_id, 0, 1, text, 0, len(text), doc_id)
+from tests.cases import CASES, about, chunk, given
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,10 @@ from pipeline.writers import RECORD_LINES, LinesPart, Part, commit, staged_path
 from tests.scripts import PEOPLE_SCHEMA
 
 SERVER = shutil.which("moto_server")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(SERVER is None, reason="needs moto_server on the path")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SERVER is None, reason="no local S3 server: pip install 'moto[server]'"),
+]
 BUCKET = "results"
 
 
