@@ -7,41 +7,22 @@ column, unknown format) is raised on the driver.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
-from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError, InputError
-from pipeline.parquet_files import check_parquet
-from pipeline.sources import SPLIT_BYTES, Read, SourceFile, check_columns, list_files, read_function
+from pipeline.input_source import ID_COLUMNS, InputSource, find_source
+from pipeline.sources import SPLIT_BYTES, Read, SourceFile, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BY_SUFFIX: dict[str, InputFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".txt": "text",
-    ".md": "text",
-    ".pdf": "pdf",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".docx": "docx",
-}
-_ONE_PER_FILE = ("text", "pdf", "html", "docx")
-_ID_COLUMNS = ("doc_id", "id")
 _POSITION = "_extract_position"
 
 
@@ -62,56 +43,32 @@ def read_documents(spark: SparkSession, config: InputConfig) -> DataFrame:
     return read_through(spark, config, None)
 
 
-def read_through(spark: SparkSession, config: InputConfig, step: Step | None) -> DataFrame:
+def read_through(
+    spark: SparkSession, config: InputConfig, step: Step | None, *, source: InputSource | None = None
+) -> DataFrame:
     """The documents of a source after one more step, in the Python workers that read them where that is possible.
+
+    ``source`` is what :func:`pipeline.input_source.find_source` found already.
 
     Raises:
         ConfigError: no path, unknown format, unknown column, a format whose library is not installed.
         InputError: the path is missing or cannot be read.
     """
-    if not config.path:
-        raise ConfigError("no input is given", hint="pass --input PATH_OR_TABLE")
-    kind = config.format or infer_format(spark, config.path)
-    if kind == "table":
-        return apply_step(documents_of(_table(spark, config.path), config), step)
-    if kind == "parquet":
-        names = [config.text_column, *([config.id_column] if config.id_column else _ID_COLUMNS)]
-        check_parquet(list_files(config.path, suffix=None), names)
-        return apply_step(documents_of(_parquet(spark, config.path), config), step)
-    if kind in get_args(FileFormat):
-        check_available(cast(FileFormat, kind))
-    suffix = None if kind == "text" else tuple(end for end, known in _BY_SUFFIX.items() if known == kind)
-    files = list_files(config.path, suffix=suffix)
-    if kind in _ONE_PER_FILE:
-        files = files[: config.limit]
-    return _from_files(spark, config, files, kind, step)
+    source = source or find_source(config)
+    if source is None:
+        assert config.path is not None
+        if config.format == "table" or _table_exists(spark, config.path):
+            return apply_step(documents_of(_table(spark, config.path), config), step)
+        source = find_source(config, may_be_table=False)
+        assert source is not None
+    if source.kind == "parquet":
+        return apply_step(documents_of(_parquet(spark, str(config.path)), config), step)
+    return _from_files(spark, config, source, step)
 
 
 def apply_step(documents: DataFrame, step: Step | None) -> DataFrame:
     """One more step over documents; none changes nothing."""
     return documents if step is None else documents.mapInArrow(step.function, step.columns)
-
-
-def infer_format(spark: SparkSession, path: str) -> InputFormat:
-    """The format from a file's suffix or a folder's content; a name that is no path is a table.
-
-    Raises:
-        InputError: there is neither such a path nor such a table.
-        ConfigError: the suffix says nothing.
-    """
-    if not re.search(r"[/\\*]|\.\w+$", path) and not Path(path).exists() and _table_exists(spark, path):
-        return "table"
-    if re.fullmatch(r"\w+(\.\w+){1,2}", path) and not Path(path).exists() and _table_exists(spark, path):
-        return "table"
-    files = list_files(path, suffix=None)
-    kinds = {_BY_SUFFIX.get(file.suffix) for file in files}
-    kind = kinds.pop() if len(kinds) == 1 else None
-    if kind is None:
-        raise ConfigError(
-            f"cannot tell the format of {path} from its name",
-            hint="pass --input-format jsonl, parquet, csv, text, pdf, html or docx",
-        )
-    return kind
 
 
 def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
@@ -150,12 +107,11 @@ def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
     )
 
 
-def _from_files(
-    spark: SparkSession, config: InputConfig, files: list[SourceFile], kind: InputFormat, step: Step | None
-) -> DataFrame:
-    id_column = check_columns(files, kind=kind, id_column=config.id_column, text_column=config.text_column)
-    function = read_function(kind, id_column=id_column, text_column=config.text_column, limit=config.limit)
-    found = _parts(spark, files, kind)
+def _from_files(spark: SparkSession, config: InputConfig, source: InputSource, step: Step | None) -> DataFrame:
+    function = read_function(
+        source.kind, id_column=source.id_column, text_column=config.text_column, limit=config.limit
+    )
+    found = _parts(spark, source.files, source.kind)
     num_parts = _num_tasks(spark, found)
     rows = [(index, index * num_parts // len(found), *part) for index, part in enumerate(found)]
     schema = "index int, task int, uri string, name string, start long, stop long, first_line long"
@@ -182,7 +138,7 @@ def _composed(first: Read, second: Read) -> Read:
     return run
 
 
-def _parts(spark: SparkSession, files: list[SourceFile], kind: InputFormat) -> list[tuple[Any, ...]]:
+def _parts(spark: SparkSession, files: Sequence[SourceFile], kind: InputFormat) -> list[tuple[Any, ...]]:
     """(uri, name, start, stop, first line) of each part; only JSON Lines files are split, and only large ones."""
     from pipeline.sources import count_function, split_file
 
@@ -207,7 +163,7 @@ def _id_column(columns: list[str], asked: str | None) -> str:
     if asked is not None:
         _require(columns, asked, "id", "--id-column")
         return asked
-    for name in _ID_COLUMNS:
+    for name in ID_COLUMNS:
         if name in columns:
             return name
     raise ConfigError(

@@ -16,6 +16,7 @@ from pipeline.compaction import compact
 from pipeline.config import RunConfig
 from pipeline.errors import ConfigError
 from pipeline.faults import spark_faults
+from pipeline.input_source import find_source
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.manifest import build_manifest
 from pipeline.metrics import Counts
@@ -95,12 +96,16 @@ def run(
     output = Storage(config.output.path)
     check_folder(output, stage, overwrite=overwrite)
     work = _Run(stage, output, say=say or _silent, show=show)
+    source = find_source(config.input) if documents is None else None
     with spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
         step = plan_step(stage)
-        planned = apply_step(documents, step) if documents is not None else read_through(spark, config.input, step)
-        with only_run(output), _cancelling(spark):
-            return work.execute(spark, planned, retry_reasons=retry_reasons)
+        with only_run(output), _cancelling(spark), warming(spark, stage, output.child(JOURNAL)) as wait:
+            if documents is not None:
+                planned = apply_step(documents, step)
+            else:
+                planned = read_through(spark, config.input, step, source=source)
+            return work.execute(spark, planned, retry_reasons=retry_reasons, wait=wait)
 
 
 @contextmanager
@@ -141,15 +146,16 @@ class _Run:
         self._started_at = time.time()
         self._timings_s: dict[str, float] = {}
 
-    def execute(self, spark: SparkSession, planned: DataFrame, *, retry_reasons: Sequence[str]) -> RunResult:
+    def execute(
+        self, spark: SparkSession, planned: DataFrame, *, retry_reasons: Sequence[str], wait: Callable[[], None]
+    ) -> RunResult:
         claim_folder(self._output, self._stage)
         folder = f"plan/{self._run_id}"
         try:
-            with warming(spark, self._stage, self._journal) as wait:
-                with self._timed("plan"):
-                    plan = write_plan(planned, self._journal, folder=folder)
-                    counts = count_plan(plan)
-                result, num_resumed = self._extract(spark, plan, counts, retry_reasons, wait=wait)
+            with self._timed("plan"):
+                plan = write_plan(planned, self._journal, folder=folder)
+                counts = count_plan(plan)
+            result, num_resumed = self._extract(spark, plan, counts, retry_reasons, wait=wait)
             with self._timed("output"):
                 parts, totals, samples = self._write(spark, plan, counts)
             with self._timed("report"):

@@ -14,7 +14,7 @@ from pipeline.errors import ConfigError
 from pipeline.preload import preload_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -109,14 +109,17 @@ def is_local(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def engine_pool(spark: SparkSession, *, key_variable: str | None = None) -> Iterator[None]:
+def engine_pool(
+    spark: SparkSession, *, key_variable: str | None = None, also: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Functions made in this block run in Python workers of their own, which keep an engine between tasks.
 
     ``key_variable`` names the environment variable with a server's key. Locally its value of now reaches the workers,
-    which otherwise have what was set when Spark started; on a cluster every machine has its own.
+    which otherwise have what was set when Spark started; on a cluster every machine has its own. ``also`` are more
+    variables of the workers.
     """
     environment = spark.sparkContext.environment
-    added = {ENGINE_POOL_VARIABLE: "1"}
+    added = {ENGINE_POOL_VARIABLE: "1", **(also or {})}
     if is_local(spark):
         added |= {THREADS_VARIABLE: str(len(os.sched_getaffinity(0))), **preload_environment()}
         if key_variable is not None and key_variable in os.environ:

@@ -1,4 +1,4 @@
-"""The engine's start beside the plan: a local run loads its model while Spark still reads and counts.
+"""The engine's start beside the plan: a local run loads its model while Spark SQL starts, reads and counts.
 
 Only for a run that has nothing to resume (a finished one must load nothing), and only where Spark has a core to spare
 for it. On a cluster the plan keeps every core busy, so nothing is done there.
@@ -20,12 +20,14 @@ from pipeline.udf.stage import Stage
 from pipeline.udf.worker import engine_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
 _GROUP = "start of the engine"
+_SQL_VARIABLES = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
+"""Spark SQL sets it for its Python workers, an RDD does not, and workers are kept apart by it."""
 
 
 @contextmanager
@@ -38,9 +40,7 @@ def warming(spark: SparkSession, stage: Stage, journal: Storage) -> Iterator[Cal
     if not _is_useful(spark, stage, journal):
         yield lambda: None
         return
-    with engine_pool(spark):  # the worker that loads it is the one that the stage's task will find
-        frame = spark.range(0, 1, 1, 1).mapInArrow(_warm_function(stage), "id bigint")
-    thread = threading.Thread(target=_collect, args=(spark, frame), name="warming", daemon=True)
+    thread = threading.Thread(target=_collect, args=(spark, _warm_task(spark, stage)), name="warming", daemon=True)
     thread.start()
     try:
         yield thread.join
@@ -61,18 +61,23 @@ def _is_useful(spark: SparkSession, stage: Stage, journal: Storage) -> bool:
     )
 
 
-def _warm_function(stage: Stage) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _warm_task(spark: SparkSession, stage: Stage) -> RDD[int]:
+    """A task that loads the engine: an RDD's, because Spark SQL itself takes seconds to start."""
+
+    def run(rows: Iterable[int]) -> list[int]:
         with suppress(Exception), engine_of(stage):
             pass
-        yield from batches
+        return list(rows)  # a worker whose input is left unread is not used again
 
-    return run
+    with engine_pool(spark, also=_SQL_VARIABLES):  # the worker that loads it is the one that the stage's task will find
+        task = spark.sparkContext.parallelize([0], 1).mapPartitions(run)
+        _ = task._jrdd  # made now, as it holds the environment of now
+    return task
 
 
-def _collect(spark: SparkSession, frame: DataFrame) -> None:
+def _collect(spark: SparkSession, task: RDD[int]) -> None:
     try:
         spark.sparkContext.setJobGroup(_GROUP, _GROUP, interruptOnCancel=True)
-        frame.collect()
+        task.collect()
     except Exception as error:  # cancelled, or the worker died: the stage starts a new one
         logger.debug("the engine was not started ahead: %s", type(error).__name__)

@@ -22,7 +22,18 @@ LAYERS: list[set[str]] = [
     set(),  # pure modules: everything in pipeline/ that no other layer names
     {"extractor", "testing", "tokenizer", "demo_model", "models"},
     {"engine", "engine_loading", "remote_engine", "probe", "dspark.plugin", "dspark.scheduler", "dspark.proposer"},
-    {"storage", "session", "faults", "journal", "markers", "line_ranges", "sources", "parquet_files", "readers"}
+    {
+        "storage",
+        "session",
+        "faults",
+        "journal",
+        "markers",
+        "line_ranges",
+        "sources",
+        "parquet_files",
+        "input_source",
+        "readers",
+    }
     | {"writers", "udf"},
     {"plan", "scheduling", "rounds", "compaction", "run_folder", "warming"},
     {"results", "report_data", "display"},
