@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig
-from pipeline.data import Chunk
 from pipeline.errors import InputError
 from pipeline.preload import preload_environment
 
@@ -24,8 +23,8 @@ def measure_overhead(
     """Run both forms in turn and compare them.
 
     ``job_s`` is a job's whole wall time, from the start of its process (JVM included) to its manifest; ``job_load_s``
-    the part of it that the engine took to load. ``alone_s`` is the loop over the same documents on the engine without
-    Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over ``repeats``.
+    the part of it that the engine took to load. ``alone_s`` is the loop over the same requests in the same order on the
+    engine without Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over ``repeats``.
 
     Raises:
         InputError: fewer documents than asked for.
@@ -99,6 +98,7 @@ def _alone(config: RunConfig, texts: Sequence[tuple[str, str]]) -> dict[str, flo
     from pipeline.engine import VllmEngine
     from pipeline.extractor import Extractor
     from pipeline.merging import Merger
+    from pipeline.udf.chunk import split_text
     from pipeline.udf.stage import build_stage
 
     stage = build_stage(config)
@@ -112,7 +112,8 @@ def _alone(config: RunConfig, texts: Sequence[tuple[str, str]]) -> dict[str, flo
         split=stage.halve,
         merge=Merger(stage.schema.json_schema, validator=stage.validator),
     )
-    chunks = [Chunk(doc_id, 0, 1, text, 0, len(text), stage.key_for(text)) for doc_id, text in texts]
+    chunks = [chunk for doc_id, text in texts for chunk in split_text(stage, doc_id, text)]
+    chunks.sort(key=lambda chunk: (-chunk.num_tokens, chunk.key))  # the order of a job, so that batches are alike
     started = time.monotonic()
     outcomes = list(loop.run(chunks))
     spent = time.monotonic() - started
