@@ -23,8 +23,9 @@ def measure_overhead(
     """Run both forms in turn and compare them.
 
     ``job_s`` is a job's whole wall time, from the start of its process (JVM included) to its manifest; ``job_load_s``
-    the part of it that the engine took to load. ``alone_s`` is the loop over the same requests in the same order on the
-    engine without Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over ``repeats``.
+    the part of it that the engine took to load. ``alone_s`` is the loop over the same requests, in the job's order, on
+    the engine without Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over
+    ``repeats``.
 
     Raises:
         InputError: fewer documents than asked for.
