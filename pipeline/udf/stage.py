@@ -11,8 +11,9 @@ from typing import Any
 
 from pipeline.chunking import halve
 from pipeline.config import RunConfig
+from pipeline.context_length import context_length
 from pipeline.data import Chunk
-from pipeline.endpoint import ServedModel, find_served
+from pipeline.endpoint import find_served
 from pipeline.errors import ConfigError
 from pipeline.grounding_rule import GroundingRule
 from pipeline.models import model_identity, resolve_model
@@ -24,7 +25,6 @@ from pipeline.validation import Invalid, Validator
 
 _VERSION = 1  # part of every key: raise when outcomes of older versions must not be reused
 _MIN_CHUNK_TOKENS = 16
-_SCRIPTED_MODEL_LEN = 8192
 _COMPILE_LIMIT_S = 60.0
 _COMPILE_LIMIT_MB = 2048
 _HARMLESS_ARGS = frozenset(
@@ -169,7 +169,7 @@ def build_stage(config: RunConfig, *, schema: Schema | None = None) -> Stage:
             time_limit_s=_COMPILE_LIMIT_S,
             memory_limit_mb=_COMPILE_LIMIT_MB,
         )
-    max_model_len = _model_length(config, model, served)
+    max_model_len = context_length(config.engine, model, served=served)
     args = {name: value for name, value in config.engine.args.items() if name not in _HARMLESS_ARGS}
     fingerprint = _hash(
         [
@@ -226,32 +226,6 @@ def load_tokenizer(config: RunConfig, model: str) -> Any:
 
 def _prompting(config: RunConfig, schema: Schema, tokenizer: Any) -> Prompting:
     return Prompting(tokenizer, config=config.prompt, json_schema=schema.json_schema, layout=config.decoding.layout)
-
-
-def _model_length(config: RunConfig, model: str, served: ServedModel | None) -> int:
-    asked = config.engine.args.get("max_model_len")
-    limit = served.max_model_len if served is not None else None
-    if isinstance(asked, int) and asked > 0:
-        return min(asked, limit or asked)
-    if limit is not None:
-        return limit
-    if config.engine.kind == "scripted":
-        return _SCRIPTED_MODEL_LEN
-    loaded = json.loads(_config_file(config, model).read_text(encoding="utf-8"))
-    text = loaded.get("text_config") or loaded
-    length = text.get("max_position_embeddings") or loaded.get("max_position_embeddings")
-    if not isinstance(length, int):
-        raise ConfigError(f"model {model!r} does not say its context length", hint="pass --engine-arg max_model_len=N")
-    return length
-
-
-def _config_file(config: RunConfig, model: str) -> Path:
-    folder = Path(model)
-    if folder.is_dir():
-        return folder / "config.json"
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(model, "config.json", revision=config.engine.revision))
 
 
 def _chunk_tokens(config: RunConfig, max_model_len: int, num_fixed_tokens: int) -> int:
