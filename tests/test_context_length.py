@@ -33,7 +33,7 @@ def test_a_model_says_its_length_and_less_may_be_asked_for(tmp_path: Path) -> No
 
 def test_more_than_a_model_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = model(tmp_path, max_position_embeddings=8192)
-    with pytest.raises(ConfigError, match="max_model_len is 8193, but model .* has a context of 8192 tokens"):
+    with pytest.raises(ConfigError, match=r"max_model_len is 8193, but model .* has a context of 8192 tokens"):
         context_length(engine(name, max_model_len=8193), name)
     assert context_length(engine(name, max_model_len=8193, hf_overrides={}), name) == 8193
     monkeypatch.setenv("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1")
@@ -51,7 +51,7 @@ def test_a_stretching_position_scheme_counts(tmp_path: Path, scheme: dict[str, A
 
 def test_a_model_without_a_length_needs_one(tmp_path: Path) -> None:
     name = model(tmp_path, hidden_size=1)
-    with pytest.raises(ConfigError, match="does not say its context length .*max_model_len=N"):
+    with pytest.raises(ConfigError, match=r"does not say its context length .*max_model_len=N"):
         context_length(engine(name), name)
     assert context_length(engine(name, max_model_len=64), name) == 64
 
