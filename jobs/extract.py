@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ if __package__ in (None, ""):  # run as a file: the package lies beside this fol
 
 from jobs.settings import engine_args, nest, read_examples, text_or_file
 from pipeline.config import RunConfig, load_config
-from pipeline.errors import ConfigError, InputError, PipelineError
+from pipeline.errors import ConfigError, InputError, OutputError, PipelineError
 from pipeline.faults import first_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_REJECTS = 1, 2, 3
@@ -119,7 +120,7 @@ def guarded(*, verbose: bool) -> Iterator[None]:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     if not verbose:
         logging.getLogger().addFilter(_is_not_py4j)
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each try of a hub that is not there
+        os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # it logs each try of a hub that is not there
     try:
         yield
     except PipelineError as error:
@@ -238,7 +239,7 @@ def _fail(error: PipelineError) -> NoReturn:
         sys.exit(EXIT_USAGE)
     from pipeline.session import log_file
 
-    if log_file().exists():
+    if log_file().exists() and not isinstance(error, OutputError):
         click.echo(f"what Spark and the engine said is in {log_file()}", err=True)
     sys.exit(EXIT_FAILED)
 

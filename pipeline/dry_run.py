@@ -14,6 +14,7 @@ from pipeline.data import Chunk
 from pipeline.errors import OutputError
 from pipeline.estimate import Estimate, Sample
 from pipeline.faults import spark_faults
+from pipeline.input_source import find_source
 from pipeline.journal import FOLDER as JOURNAL
 from pipeline.plan import (
     Pending,
@@ -54,10 +55,12 @@ def dry_run(
     check_writable(stage)
     output = Storage(config.output.path or ".")
     check_folder(output, stage)
+    source = find_source(config.input)
     with spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
         with _scratch(spark, output) as scratch:
-            plan = write_plan(read_through(spark, config.input, plan_step(stage)), scratch, folder="plan")
+            documents = read_through(spark, config.input, plan_step(stage), source=source)
+            plan = write_plan(documents, scratch, folder="plan")
             counts = count_plan(plan)
             outcomes = read_outcomes(spark, output.child(JOURNAL))
             left = pending_chunks(plan, outcomes, with_confidence=config.output.confidence)

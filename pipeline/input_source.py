@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
@@ -48,14 +49,16 @@ def find_source(config: InputConfig, *, may_be_table: bool = True) -> InputSourc
         ConfigError: no path, unknown format, unknown column, a format whose library is not installed.
         InputError: the path is missing or cannot be read.
     """
-    if not config.path:
+    if not config.path or not config.path.strip():
         raise ConfigError("no input is given", hint="pass --input PATH_OR_TABLE")
     if config.format == "table" or (config.format is None and may_be_table and _may_be_table(config.path)):
         return None
     kind = config.format or _infer_format(config.path)
     if kind == "parquet":
         files = list_files(config.path, suffix=None)
-        check_parquet(files, [config.text_column, *([config.id_column] if config.id_column else ID_COLUMNS)])
+        names = [config.text_column, *([config.id_column] if config.id_column else ID_COLUMNS)]
+        columns = check_parquet(files, names)
+        require_columns([*columns, *re.findall(r"([^/=]+)=[^/]*/", files[0].uri)], config)
         return InputSource(kind, files)
     if kind in get_args(FileFormat):
         check_available(cast(FileFormat, kind))
@@ -67,10 +70,32 @@ def find_source(config: InputConfig, *, may_be_table: bool = True) -> InputSourc
     return InputSource(kind, files, id_column)
 
 
+def require_columns(columns: Sequence[str], config: InputConfig) -> str:
+    """The id column of an input with these columns.
+
+    Raises:
+        ConfigError: the id column or the text column is missing.
+    """
+    wanted = [("text", config.text_column, "--text-column"), ("id", config.id_column, "--id-column")]
+    for role, name, option in wanted:
+        if name is not None and name not in columns:
+            raise ConfigError(
+                f"the input has no {role} column {name!r}; its columns are {', '.join(columns)}",
+                hint=f"pass {option} NAME",
+            )
+    found = config.id_column or next((name for name in ID_COLUMNS if name in columns), None)
+    if found is None:
+        raise ConfigError(
+            f"no column names the documents; the columns are {', '.join(columns)}", hint="pass --id-column NAME"
+        )
+    return found
+
+
 def _may_be_table(path: str) -> bool:
-    """Whether a text can be a table's name: no sign of a path, or two or three words with dots between."""
+    """Whether a text can be a table's name: no sign of a path, or two or three words with dots between, of which the
+    last is no known suffix."""
     is_name = not re.search(r"[/\\*]|\.\w+$", path) or re.fullmatch(r"\w+(\.\w+){1,2}", path) is not None
-    return is_name and not Path(path).exists()
+    return is_name and SourceFile(path, path, 0).suffix not in _BY_SUFFIX and not Path(path).exists()
 
 
 def _infer_format(path: str) -> InputFormat:

@@ -17,8 +17,8 @@ MAX_CHECKED = 1000
 _AT_A_TIME = 16
 
 
-def check_parquet(files: Sequence[SourceFile], names: Sequence[str]) -> None:
-    """Compare the columns ``names`` of the first :data:`MAX_CHECKED` files; other columns are not read.
+def check_parquet(files: Sequence[SourceFile], names: Sequence[str]) -> list[str]:
+    """Compare the columns ``names`` of the first :data:`MAX_CHECKED` files; gives the names of all of the first file.
 
     Raises:
         InputError: a file is no Parquet, or lacks a column that another has, or has it with another type.
@@ -40,6 +40,7 @@ def check_parquet(files: Sequence[SourceFile], names: Sequence[str]) -> None:
                     f"column {name!r} is {kind} in {file.name} and {having[0][1]} in {having[0][0].name}",
                     hint="give files of each kind a folder of their own",
                 )
+    return list(columns[0]) if columns else []
 
 
 def _columns(file: SourceFile) -> dict[str, str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pipeline.config import InputConfig, InputFormat
 from pipeline.data import RejectReason
-from pipeline.errors import ConfigError, InputError
-from pipeline.input_source import ID_COLUMNS, InputSource, find_source
+from pipeline.errors import InputError
+from pipeline.input_source import InputSource, find_source, require_columns
 from pipeline.sources import SPLIT_BYTES, Read, SourceFile, read_function
 from pipeline.udf.arrow import DOCUMENT_COLUMNS
 
@@ -59,6 +60,8 @@ def read_through(
         assert config.path is not None
         if config.format == "table" or _table_exists(spark, config.path):
             return apply_step(documents_of(_table(spark, config.path), config), step)
+        if not Path(config.path).exists():
+            raise InputError(f"there is no table and no path {config.path!r}", hint="pass another --input")
         source = find_source(config, may_be_table=False)
         assert source is not None
     if source.kind == "parquet":
@@ -81,8 +84,7 @@ def documents_of(frame: DataFrame, config: InputConfig) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StringType
 
-    id_column = _id_column(frame.columns, config.id_column)
-    _require(frame.columns, config.text_column, "text", "--text-column")
+    id_column = require_columns(frame.columns, config)
     kind = frame.schema[config.text_column].dataType
     if not isinstance(kind, StringType | BinaryType):
         raise InputError(
@@ -157,25 +159,6 @@ def _parts(spark: SparkSession, files: Sequence[SourceFile], kind: InputFormat) 
         numbered.append((*part, line))
         uri, line = part[0], line + lines[index]
     return numbered
-
-
-def _id_column(columns: list[str], asked: str | None) -> str:
-    if asked is not None:
-        _require(columns, asked, "id", "--id-column")
-        return asked
-    for name in ID_COLUMNS:
-        if name in columns:
-            return name
-    raise ConfigError(
-        f"no column names the documents; the columns are {', '.join(columns)}", hint="pass --id-column NAME"
-    )
-
-
-def _require(columns: list[str], name: str, role: str, option: str) -> None:
-    if name not in columns:
-        raise ConfigError(
-            f"the input has no {role} column {name!r}; its columns are {', '.join(columns)}", hint=f"pass {option} NAME"
-        )
 
 
 def _table_exists(spark: SparkSession, name: str) -> bool:

@@ -97,10 +97,10 @@ def run(
     check_folder(output, stage, overwrite=overwrite)
     work = _Run(stage, output, say=say or _silent, show=show)
     source = find_source(config.input) if documents is None else None
-    with spark_faults():
+    with only_run(output), spark_faults():
         spark = with_package(spark) if spark is not None else make_session()
         step = plan_step(stage)
-        with only_run(output), _cancelling(spark), warming(spark, stage, output.child(JOURNAL)) as wait:
+        with _cancelling(spark), warming(spark, stage, output.child(JOURNAL)) as wait:
             if documents is not None:
                 planned = apply_step(documents, step)
             else:

@@ -84,7 +84,7 @@ def check_folder(output: Storage, stage: Stage, *, overwrite: bool = False) -> N
         raise ConfigError(f"output {output.root} is a file, but a folder is needed", hint="pass another --output")
     known = output.child(JOURNAL).read(_RUN_FILE)
     if known is None:
-        if not output.is_empty():
+        if not (output.is_empty() or _was_only_locked(output)):
             raise ConfigError(
                 f"output folder {output.root} is not empty and holds no run of this program",
                 hint="pass another --output",
@@ -111,6 +111,11 @@ def load_run(output: str) -> RunConfig:
     if known is None:
         raise ConfigError(f"{output} holds no run of this program", hint="pass the --output of an earlier run")
     return load_config(_parsed(known, storage)["settings"])
+
+
+def _was_only_locked(output: Storage) -> bool:
+    """Whether all that is there is the lock of a run that ended before it began to work."""
+    return output.is_local and output.names() == [JOURNAL] and output.child(JOURNAL).names() == [_LOCK_FILE]
 
 
 def _parsed(known: bytes, output: Storage) -> dict[str, dict[str, Any]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +60,7 @@ def make_session(*, app_name: str = "extract") -> SparkSession:
             builder = builder.config(name, value)
     if verbose or _is_submitted() or not is_new:
         return with_package(builder.getOrCreate())
-    with _stderr_to(log_file()):
+    with _stderr_to(log_file()), _uninterrupted():
         try:
             return with_package(builder.getOrCreate())
         except Exception as error:  # PySpark raises several classes here; all of them mean: no JVM
@@ -148,6 +150,24 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(target)
         os.close(kept)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait for the end of the block: a PySpark that is stopped in its start leaves Java behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals
+        return
+    seen: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda caught, _: seen.append(caught)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if seen:
+            signal.raise_signal(seen[0])
 
 
 def _is_submitted() -> bool:

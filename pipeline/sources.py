@@ -6,7 +6,7 @@ import csv
 import glob
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, get_args
@@ -22,6 +22,7 @@ from pipeline.udf.arrow import batches_of
 from pipeline.udf.files import file_rows
 
 SPLIT_BYTES = 64 << 20
+_MAX_SHOWN = 30
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _DOCUMENT_SCHEMA = pa.schema(
     [
@@ -68,6 +69,7 @@ def list_files(path: str, *, suffix: tuple[str, ...] | None) -> list[SourceFile]
     if "://" not in path and any(c in path for c in "*?["):
         names = sorted(glob.glob(path, recursive=True))
         found = [file for name in names for file in list_files(name, suffix=suffix)]
+        found = list({file.uri: file for file in found}.values())  # ** names a folder and what is in it
         if not found:
             raise InputError(f"no file matches {path}")
         return found
@@ -96,15 +98,24 @@ def check_columns(files: list[SourceFile], *, kind: str, id_column: str | None, 
     """
     if kind in ("text", *_FILE_ROWS):
         return None
-    columns = _csv_header(files) if kind == "csv" else _json_fields(files[0])
+    try:
+        columns = _csv_header(files) if kind == "csv" else _json_fields(files[0])
+    except OSError as error:
+        raise InputError(f"cannot read {files[0].name}: {error}") from None
     if not columns:
         return id_column
     for name, option in ((text_column, "--text-column"), (id_column, "--id-column")):
         if name is not None and name not in columns:
             raise ConfigError(
-                f"{files[0].name} has no column {name!r}; it has {', '.join(columns)}", hint=f"pass {option} NAME"
+                f"{files[0].name} has no column {name!r}; it has {_shortly(columns)}", hint=f"pass {option} NAME"
             )
     return id_column or next((name for name in ("doc_id", "id") if name in columns), None)
+
+
+def _shortly(names: Sequence[str]) -> str:
+    """Names for a message. What is taken for a header may be a document, and its text is for no log."""
+    shown = [name if len(name) <= _MAX_SHOWN else f"{name[: _MAX_SHOWN // 2]}…" for name in names[:_MAX_SHOWN]]
+    return ", ".join(shown + ["…"] * (len(names) > _MAX_SHOWN))
 
 
 def split_file(file: SourceFile) -> list[tuple[int, int]]:

@@ -127,10 +127,15 @@ class Storage:
 
     def is_empty(self) -> bool:
         """No file and no folder at the root, hidden ones included."""
+        return not self.names()
+
+    def names(self) -> list[str]:
+        """Files and folders at the root, hidden ones included, sorted."""
         from pyarrow.fs import FileSelector
 
         with _writing(self.root):
-            return not self._fs.get_file_info(FileSelector(self._base, allow_not_found=True))
+            found = self._fs.get_file_info(FileSelector(self._base, allow_not_found=True))
+        return sorted(info.base_name for info in found)
 
     def delete(self, path: str) -> None:
         """Delete a file or a folder with all in it; one that is missing is fine."""

@@ -56,3 +56,44 @@ def test_what_is_wrong_is_said_without_spark(tmp_path: Path) -> None:
     ]:
         with pytest.raises(error, match=said):
             find_source(config)
+
+
+@pytest.mark.parametrize("path", ["nope.jsonl", "nope.csv", "a.b.parquet", "nope.jsonl.gz", "NOPE.TXT"])
+def test_a_name_with_a_known_suffix_is_no_table(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        find_source(InputConfig(path=path))
+
+
+def test_columns_of_parquet_are_looked_at_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    pq.write_table(pa.table({"text": ["x"], "number": [1]}), tmp_path / "day=1" / "a.parquet")
+    with pytest.raises(ConfigError, match="no column names the documents; the columns are text, number, day"):
+        find_source(InputConfig(path=str(tmp_path)))
+    with pytest.raises(ConfigError, match="has no text column 'body'"):
+        find_source(InputConfig(path=str(tmp_path), text_column="body", id_column="number"))
+    assert find_source(InputConfig(path=str(tmp_path), id_column="day")) is not None
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "bad.csv.gz").write_bytes(b"no gzip")
+    for name in ("bad.jsonl.gz", "bad.csv.gz"):
+        with pytest.raises(InputError, match=f"cannot read {name}"):
+            find_source(InputConfig(path=str(tmp_path / name)))
+
+
+def test_a_document_taken_for_a_header_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "letters.csv").write_text("Dear all, " + "this is a long and private letter. " * 40 + "\n")
+    with pytest.raises(ConfigError, match="has no column 'text'") as caught:
+        find_source(InputConfig(path=str(tmp_path / "letters.csv")))
+    assert len(str(caught.value)) < 200
+
+
+def test_a_glob_gives_each_file_once(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for name in ("a.jsonl", "deep/b.jsonl", "deep/er/c.jsonl"):
+        (tmp_path / name).write_text('{"id": "1", "text": "x"}')
+    source = find_source(InputConfig(path=str(tmp_path / "**"), format="jsonl"))
+    assert source is not None
+    assert len(source.files) == len({file.uri for file in source.files}) == 3

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
+import pytest
+
 from pipeline.run import _is_interrupt
+from pipeline.session import _uninterrupted
 
 
 def chained(error: BaseException, context: BaseException | None) -> BaseException:
@@ -19,3 +25,31 @@ def test_a_fault_of_its_own_is_none_also_while_the_caller_handles_an_interrupt()
     handled = KeyboardInterrupt()
     assert not _is_interrupt(ValueError(), None)
     assert not _is_interrupt(chained(ValueError(), handled), handled)
+
+
+def test_an_interrupt_waits_until_spark_has_started() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+
+    def start() -> None:
+        with _uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("end")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert reached == ["end"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_threads_start_spark_as_ever() -> None:
+    done = []
+
+    def start() -> None:
+        with _uninterrupted():
+            done.append(True)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert done == [True]

@@ -84,6 +84,17 @@ def test_the_settings_of_a_run_serve_from_another_folder(tmp_path: Path, monkeyp
         check_folder(Storage("out"), build_stage(other))
 
 
+def test_a_folder_that_was_only_locked_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage, output = build_stage(_settings(tmp_path)), Storage("out")
+    with only_run(output):
+        pass  # it ended before it began to work
+    check_folder(output, stage)
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is not empty and holds no run"):
+        check_folder(output, stage)
+
+
 def test_a_run_whose_file_has_a_relative_input_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stage = build_stage(_settings(tmp_path))
