@@ -25,7 +25,8 @@ def measure_overhead(
     ``job_s`` is a job's whole wall time, from the start of its process (JVM included) to its manifest; ``job_load_s``
     the part of it that the engine took to load. ``alone_s`` is the loop over the same requests, in the job's order, on
     the engine without Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over
-    ``repeats``.
+    ``repeats``, which take turns in what comes first. ``job_fixed_s`` is what the job took beside loading and its own
+    loop: it does not depend on how fast the machine happened to be in either run.
 
     Raises:
         InputError: fewer documents than asked for.
@@ -33,13 +34,17 @@ def measure_overhead(
     texts = _texts(config, num_documents)
     runs = []
     for number in range(repeats):
-        alone = _in_process(_alone, config, texts, variables=preload_environment())  # as Spark's workers have it
-        job = _in_process(_job, config, texts)
-        run = {**alone, **job, "ratio": (job["job_s"] - job["job_load_s"]) / alone["alone_s"]}
+        run: dict[str, float] = {}
+        for form in (_alone, _job)[:: 1 if number % 2 == 0 else -1]:
+            variables = preload_environment() if form is _alone else None  # as Spark's workers have it
+            run |= _in_process(form, config, texts, variables=variables)
+        run["job_fixed_s"] = run["job_s"] - run["job_load_s"] - run["job_loop_s"]
+        run["ratio"] = (run["job_s"] - run["job_load_s"]) / run["alone_s"]
         runs.append(run)
         if say is not None:
-            say(f"{number + 1}/{repeats}: job {run['job_s']:.1f} s, of it load {run['job_load_s']:.1f} s, "
-                f"engine alone {run['alone_s']:.1f} s, ratio {run['ratio']:.3f}")  # fmt: skip
+            parts = f"load {run['job_load_s']:.1f} s, fixed {run['job_fixed_s']:.1f} s"
+            times = f"job {run['job_s']:.1f} s ({parts}), engine alone {run['alone_s']:.1f} s"
+            say(f"{number + 1}/{repeats}: {times}, ratio {run['ratio']:.3f}")
     return {"num_documents": len(texts), "runs": runs, "ratio": statistics.median(run["ratio"] for run in runs)}
 
 
@@ -48,13 +53,14 @@ def overhead_table(figures: dict[str, Any]) -> str:
     lines = [
         f"{figures['num_documents']} documents, median ratio **{figures['ratio']:.3f}**",
         "",
-        "| job, s | of it load, s | engine alone, s | requests job / alone | ratio |",
-        "|---|---|---|---|---|",
+        "| job, s | of it load, s | loop, s | fixed, s | engine alone, s | output tokens job / alone | ratio |",
+        "|---|---|---|---|---|---|---|",
     ]
     for run in figures["runs"]:
         lines.append(
-            f"| {run['job_s']:.1f} | {run['job_load_s']:.1f} | {run['alone_s']:.1f} | "
-            f"{run['job_output_tokens']} / {run['alone_output_tokens']} output tokens | {run['ratio']:.3f} |"
+            f"| {run['job_s']:.1f} | {run['job_load_s']:.1f} | {run['job_loop_s']:.1f} | {run['job_fixed_s']:.1f} | "
+            f"{run['alone_s']:.1f} | {run['job_output_tokens']:.0f} / {run['alone_output_tokens']:.0f} | "
+            f"{run['ratio']:.3f} |"
         )
     return "\n".join(lines)
 
@@ -143,6 +149,7 @@ def _job(config: RunConfig, texts: Sequence[tuple[str, str]]) -> dict[str, float
         manifest = run(config).manifest
     return {
         "job_load_s": float(manifest["engine"]["load_s"]),
+        "job_loop_s": float(manifest["engine"]["busy_s"]),
         "job_output_tokens": float(manifest["tokens"]["output"]),
         **{f"job_{name}_s": float(value) for name, value in manifest["timings_s"].items()},
     }

@@ -35,13 +35,12 @@ class ReportData(TypedDict):
 
 
 def collect_report_data(
-    samples: Iterable[str], *, plan: DataFrame, outcomes: DataFrame, with_text: bool, since_s: float
+    samples: Iterable[str], *, plan: DataFrame, timeline: list[TimelinePoint], with_text: bool
 ) -> ReportData:
     """Put together what the tasks of the output stage kept.
 
-    ``plan`` and ``outcomes`` are as in :mod:`pipeline.plan`; of documents whose task had no texts (``with_text``
-    false), these are read from the plan. ``since_s`` (seconds since the epoch) is when the run began: outcomes before
-    it are not on its timeline.
+    ``plan`` is as in :mod:`pipeline.plan`; of documents whose task had no texts (``with_text`` false), these are read
+    from it.
     """
     parts = [json.loads(sample) for sample in samples]
     records, rejects = _fewest(parts, "records", NUM_RECORDS), _fewest(parts, "rejects", NUM_REJECTS)
@@ -53,7 +52,7 @@ def collect_report_data(
     return ReportData(
         records=[_record(entry) for entry in records],
         rejects=[_reject(entry) for entry in rejects],
-        timeline=_timeline(outcomes, since_s),
+        timeline=timeline,
         latencies_ms=latencies[:: max(1, len(latencies) // NUM_LATENCIES)],
     )
 
@@ -90,8 +89,11 @@ def _reject(entry: Mapping[str, Any]) -> SampleReject:
     )
 
 
-def _timeline(outcomes: DataFrame, since_s: float) -> list[TimelinePoint]:
-    """Sums up to each of at most 600 moments."""
+def read_timeline(outcomes: DataFrame, *, since_s: float) -> list[TimelinePoint]:
+    """Sums up to each of at most 600 moments, from outcomes as in :mod:`pipeline.plan`.
+
+    ``since_s`` (seconds since the epoch) is when the run began: outcomes before it are not on its timeline.
+    """
     from pyspark.sql import functions as F
 
     width_s = max(1, round((time.time() - since_s) / _MAX_POINTS))

@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,8 @@ from pipeline.plan import (
 )
 from pipeline.progress import ProgressLine
 from pipeline.readers import apply_step, read_through
-from pipeline.report import render_report
-from pipeline.report_data import ReportData, collect_report_data
+from pipeline.report import TimelinePoint, render_report
+from pipeline.report_data import ReportData, collect_report_data, read_timeline
 from pipeline.rounds import RoundsResult, extract_pending
 from pipeline.run_folder import check_folder, claim_folder, only_run
 from pipeline.schema import Schema
@@ -156,10 +157,12 @@ class _Run:
                 plan = write_plan(planned, self._journal, folder=folder)
                 counts = count_plan(plan)
             result, num_resumed = self._extract(spark, plan, counts, retry_reasons, wait=wait)
-            with self._timed("output"):
-                parts, totals, samples = self._write(spark, plan, counts)
-            with self._timed("report"):
-                sample = self._sample(spark, plan, samples)
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                timeline = beside.submit(self._timeline, spark)
+                with self._timed("output"):
+                    parts, totals, samples = self._write(spark, plan, counts)
+                with self._timed("report"):
+                    sample = self._sample(plan, samples, timeline.result())
             manifest = self._manifest(counts, totals, result, num_resumed)
             report = None if sample is None else render_report(manifest, **sample)
             commit(self._output, parts, datasets=self._datasets, manifest=manifest, report=report)
@@ -231,17 +234,17 @@ class _Run:
         samples = [row["sample"] for row in rows if row["sample"] is not None]
         return parts, sum_counts(json.loads(row["counts"]) for row in rows), samples
 
-    def _sample(self, spark: SparkSession, plan: DataFrame, samples: Sequence[str]) -> ReportData | None:
-        """What the report shows of the documents; None where none is wanted."""
+    def _timeline(self, spark: SparkSession) -> list[TimelinePoint]:
         if not self._stage.config.output.report:
+            return []
+        return read_timeline(read_outcomes(spark, self._journal), since_s=self._started_at)
+
+    def _sample(self, plan: DataFrame, samples: Sequence[str], timeline: list[TimelinePoint]) -> ReportData | None:
+        """What the report shows of the documents; None where none is wanted."""
+        output = self._stage.config.output
+        if not output.report:
             return None
-        return collect_report_data(
-            samples,
-            plan=plan,
-            outcomes=read_outcomes(spark, self._journal),
-            with_text=self._stage.config.output.reads_text,
-            since_s=self._started_at,
-        )
+        return collect_report_data(samples, plan=plan, timeline=timeline, with_text=output.reads_text)
 
     def _manifest(
         self, plan: PlanCounts, totals: Mapping[str, Any], result: RoundsResult, num_resumed: int

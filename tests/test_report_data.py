@@ -19,7 +19,7 @@ from pipeline.plan import (
 )
 from pipeline.readers import apply_step
 from pipeline.report import render_report
-from pipeline.report_data import collect_report_data
+from pipeline.report_data import collect_report_data, read_timeline
 from pipeline.rounds import extract_pending
 from pipeline.schema import load_schema
 from pipeline.storage import Storage
@@ -51,7 +51,7 @@ def test_a_run_is_sampled_with_texts_spans_and_times(spark: SparkSession, tmp_pa
     merged = documents_with_outcomes(plan, outcomes, num_partitions=2, with_text=grounding)
     write = output_function(stage, root=str(tmp_path), round_id="r", datasets=[RECORDS, REJECTS], num_tasks=2)
     samples = [row["sample"] for row in merged.mapInArrow(write, RESULT_COLUMNS).collect()]
-    data = collect_report_data(samples, plan=plan, outcomes=outcomes, with_text=grounding, since_s=since)
+    data = collect_report_data(samples, plan=plan, timeline=read_timeline(outcomes, since_s=since), with_text=grounding)
     assert len(data["records"]) == 30
     for record in data["records"]:
         assert record.text.rstrip() == texts[record.doc_id].rstrip()
