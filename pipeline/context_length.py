@@ -32,7 +32,10 @@ def context_length(engine: EngineConfig, model: str, *, served: ServedModel | No
         return limit
     if engine.kind == "scripted":
         return _SCRIPTED_LENGTH
-    own, factor = _own_length(engine, model)
+    try:
+        own, factor = _own_length(engine, model)
+    except OSError:  # no config.json: some models have settings of another form
+        own, factor = None, 1.0
     if asked is None:
         if own is None:
             hint = "pass --engine-arg max_model_len=N"

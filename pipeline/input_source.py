@@ -12,7 +12,7 @@ from pipeline.config import InputConfig, InputFormat
 from pipeline.documents import FileFormat, check_available
 from pipeline.errors import ConfigError
 from pipeline.parquet_files import check_parquet
-from pipeline.sources import SourceFile, check_columns, list_files
+from pipeline.sources import ID_COLUMNS, SourceFile, check_columns, list_files
 
 _BY_SUFFIX: dict[str, InputFormat] = {
     ".jsonl": "jsonl",
@@ -29,8 +29,6 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".docx": "docx",
 }
 _ONE_PER_FILE = ("text", "pdf", "html", "docx")
-ID_COLUMNS = ("doc_id", "id")
-"""Columns that name a document where the settings name none."""
 
 
 @dataclass(frozen=True, slots=True)

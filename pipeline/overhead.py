@@ -26,7 +26,7 @@ def measure_overhead(
     the part of it that the engine took to load. ``alone_s`` is the loop over the same requests, in the job's order, on
     the engine without Spark, loading not counted. ``ratio`` is ``(job_s - job_load_s) / alone_s``, the median over
     ``repeats``, which take turns in what comes first. ``job_fixed_s`` is what the job took beside loading and its own
-    loop: it does not depend on how fast the machine happened to be in either run.
+    loop: unlike the ratio, it does not compare two runs, of which one may have met a slower machine.
 
     Raises:
         InputError: fewer documents than asked for.

@@ -16,7 +16,7 @@ from pipeline.errors import ConfigError
 from pipeline.preload import preload_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 ENGINE_POOL_VARIABLE = "SPARK_EXTRACT_POOL"
 """Spark keeps Python workers apart by their environment, so a variable of its own gives a stage its own workers."""
+
+_SQL_VARIABLE = "SPARK_SIMPLIFIED_TRACEBACK"
+"""Spark SQL sets it for its workers and an RDD does not: set for both, they share workers."""
 
 BATCH_BYTES = 64 << 20
 """Most bytes of a batch that Spark sends to a Python worker: 2,000 long documents would be half a gigabyte."""
@@ -111,17 +114,14 @@ def is_local(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def engine_pool(
-    spark: SparkSession, *, key_variable: str | None = None, also: Mapping[str, str] | None = None
-) -> Iterator[None]:
+def engine_pool(spark: SparkSession, *, key_variable: str | None = None) -> Iterator[None]:
     """Functions made in this block run in Python workers of their own, which keep an engine between tasks.
 
     ``key_variable`` names the environment variable with a server's key. Locally its value of now reaches the workers,
-    which otherwise have what was set when Spark started; on a cluster every machine has its own. ``also`` are more
-    variables of the workers.
+    which otherwise have what was set when Spark started; on a cluster every machine has its own.
     """
     environment = spark.sparkContext.environment
-    added = {ENGINE_POOL_VARIABLE: "1", **(also or {})}
+    added = {ENGINE_POOL_VARIABLE: "1", _SQL_VARIABLE: "1"}
     if is_local(spark):
         added |= {THREADS_VARIABLE: str(len(os.sched_getaffinity(0))), **preload_environment()}
         if key_variable is not None and key_variable in os.environ:

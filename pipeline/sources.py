@@ -22,6 +22,8 @@ from pipeline.udf.arrow import batches_of
 from pipeline.udf.files import file_rows
 
 SPLIT_BYTES = 64 << 20
+ID_COLUMNS = ("doc_id", "id")
+"""Columns that name a document where the settings name none."""
 _MAX_SHOWN = 30
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _DOCUMENT_SCHEMA = pa.schema(
@@ -109,13 +111,14 @@ def check_columns(files: list[SourceFile], *, kind: str, id_column: str | None, 
             raise ConfigError(
                 f"{files[0].name} has no column {name!r}; it has {_shortly(columns)}", hint=f"pass {option} NAME"
             )
-    return id_column or next((name for name in ("doc_id", "id") if name in columns), None)
+    return id_column or next((name for name in ID_COLUMNS if name in columns), None)
 
 
 def _shortly(names: Sequence[str]) -> str:
     """Names for a message. What is taken for a header may be a document, and its text is for no log."""
-    shown = [name if len(name) <= _MAX_SHOWN else f"{name[: _MAX_SHOWN // 2]}…" for name in names[:_MAX_SHOWN]]
-    return ", ".join(shown + ["…"] * (len(names) > _MAX_SHOWN))
+    if max(map(len, names)) > _MAX_SHOWN:
+        return f"{len(names)}, too long to be names"
+    return ", ".join([*names[:_MAX_SHOWN], *["…"] * (len(names) > _MAX_SHOWN)])
 
 
 def split_file(file: SourceFile) -> list[tuple[int, int]]:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _GROUP = "start of the engine"
-_SQL_VARIABLES = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""Spark SQL sets it for its Python workers, an RDD does not, and workers are kept apart by it."""
 
 
 @contextmanager
@@ -69,7 +67,7 @@ def _warm_task(spark: SparkSession, stage: Stage) -> RDD[int]:
             pass
         return list(rows)  # a worker whose input is left unread is not used again
 
-    with engine_pool(spark, also=_SQL_VARIABLES):  # the worker that loads it is the one that the stage's task will find
+    with engine_pool(spark):  # the worker that loads it is the one that the stage's task will find
         task = spark.sparkContext.parallelize([0], 1).mapPartitions(run)
         _ = task._jrdd  # made now, as it holds the environment of now
     return task

@@ -102,7 +102,7 @@ def chromium(profile: Path) -> Iterator[Browser]:
     if binary is None:
         if os.environ.get("CI") == "true":
             pytest.fail("no chromium on this machine; .ci/run installs it")
-        pytest.skip("no chromium on this machine")
+        pytest.skip("no chromium on this machine: apt-get install chromium")
     to_browser, from_us = os.pipe()
     to_us, from_browser = os.pipe()
     script = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'

@@ -56,6 +56,13 @@ def test_a_model_without_a_length_needs_one(tmp_path: Path) -> None:
     assert context_length(engine(name, max_model_len=64), name) == 64
 
 
+def test_a_model_without_settings_takes_what_is_asked_for(tmp_path: Path) -> None:
+    name = str(tmp_path)  # no config.json, as in formats of other programs
+    assert context_length(engine(name, max_model_len=64), name) == 64
+    with pytest.raises(ConfigError, match="does not say its context length"):
+        context_length(engine(name), name)
+
+
 def test_a_server_limits_what_is_asked_for() -> None:
     served = ServedModel("small", 512)
     remote = EngineConfig(kind="openai", base_url="http://localhost/v1", args={"max_model_len": 2048})

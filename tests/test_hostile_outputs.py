@@ -172,7 +172,10 @@ def _judge(name: str, folder: Path, *, num_examples: int) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("name", SETS or [pytest.param("", marks=pytest.mark.skip(reason="no shared data"))])
+@pytest.mark.parametrize(
+    "name",
+    SETS or [pytest.param("", marks=pytest.mark.skip(reason="the shared test material is not beside this checkout"))],
+)
 def test_not_one_invalid_output_becomes_a_record_and_not_one_valid_one_is_refused(name: str, tmp_path: Path) -> None:
     counts = _judge(name, tmp_path, num_examples=EXAMPLES_PER_SET)
     assert counts["outputs"] >= OUTPUTS_PER_EXAMPLE * EXAMPLES_PER_SET
