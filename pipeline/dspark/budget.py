@@ -29,11 +29,13 @@ class Admission:
 class Budget:
     """Chooses verification lengths so that expected tokens per millisecond are highest.
 
+    ``costs`` are those of steps that only decode, ``mixed_costs`` of steps that also read prompts (None: the same).
     ``max_token_budget`` bounds the draft tokens of one step over all requests.
     """
 
-    def __init__(self, costs: CostTable, *, max_token_budget: int) -> None:
-        self.costs = costs
+    def __init__(self, costs: CostTable, mixed_costs: CostTable | None = None, *, max_token_budget: int) -> None:
+        self._costs = costs
+        self._mixed_costs = costs if mixed_costs is None else mixed_costs
         self._max_token_budget = max_token_budget
 
     def admit(self, survivals: Sequence[ArrayLike], *, num_plain: int = 0, num_prefill: int = 0) -> Admission:
@@ -42,6 +44,8 @@ class Budget:
         ``survivals[i]`` holds the survival probabilities of request i's draft tokens (made non-increasing here).
         ``num_plain`` further requests decode one token without a draft; ``num_prefill`` prompt tokens share the step:
         they make it longer but are no reason to draft more, so a draft token's worth comes from a decode step alone.
+        What it costs there is what it costs in either kind of step, whichever is more: prompt tokens can be cheaper
+        than verified ones (no sampling, little context) and can fill a step that had room.
         """
         num_requests = len(survivals) + num_plain
         rows = [np.asarray(row, dtype=np.float64) for row in survivals]
@@ -57,12 +61,13 @@ class Budget:
         # expected[n], decode_ms[n], step_ms[n]: with the n surest draft tokens admitted
         expected: Floats = num_requests + np.concatenate([[0.0], np.cumsum(values[order])])
         counts = np.arange(order.size + 1, dtype=np.float64)
-        decode_ms = self.costs.step_ms(num_requests + counts)
+        decode_ms = self._costs.step_ms(num_requests + counts)
         per_token = decode_ms / expected
         best = int(per_token.argmin())
         step_ms = decode_ms
         if num_prefill:
-            step_ms = self.costs.step_ms(num_prefill + num_requests + counts)
-            best = int((per_token[best] * expected - step_ms).argmax())
+            step_ms = self._mixed_costs.step_ms(num_prefill + num_requests + counts)
+            added_ms = np.maximum(step_ms - step_ms[0], decode_ms - decode_ms[0])
+            best = int((per_token[best] * expected - added_ms).argmax())
         admitted = np.bincount(owners[order[:best]], minlength=len(survivals))
         return Admission(admitted.tolist(), float(expected[best]), float(step_ms[best]))

@@ -77,7 +77,8 @@ class Decoding:
 class Coordinator:
     """Keeps a drafter per request and admits drafts by the budget; knows nothing of vLLM.
 
-    ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly. For measurements:
+    ``enabled`` False stops drafting at once and for all requests; decoding goes on plainly, and requests that start
+    meanwhile teach nothing. For measurements:
     ``verify_all`` admits every draft in full; ``trace``, where set, is called for each decode step with the request
     id, the survival probabilities that were verified (none without a draft), and the number accepted; ``trace_step``
     for each step with (tokens, context before them, whether it decodes) of every request in it, and its milliseconds.
@@ -87,9 +88,10 @@ class Coordinator:
         self.settings = settings
         self.enabled = True
         self.verify_all = False
-        self.costs = CostTable()
+        self.costs = CostTable()  # of steps that only decode
+        self.mixed_costs = CostTable()  # of steps that read prompts too
         self.counters = Counters()
-        self._budget = Budget(self.costs, max_token_budget=settings.max_token_budget)
+        self._budget = Budget(self.costs, self.mixed_costs, max_token_budget=settings.max_token_budget)
         self._calibration = Calibration()
         self.memories = Memories()
         self.trace: Callable[[str, Sequence[float], int], None] | None = None
@@ -114,8 +116,14 @@ class Coordinator:
             )
         )
 
+    def stepped(self, num_tokens: int, *, num_prefill: int, step_ms: float) -> None:
+        """The engine took a step of so many tokens, ``num_prefill`` of them of prompts."""
+        self.counters.num_engine_steps += 1
+        self.counters.step_ms += step_ms
+        (self.mixed_costs if num_prefill else self.costs).observe(num_tokens, step_ms)
+
     def forget(self) -> None:
-        """Start with an empty history and untested survival estimates; the cost table is kept (for measurements)."""
+        """Start with an empty history and untested survival estimates; the cost tables are kept (for measurements)."""
         self.memories = Memories()
         self._calibration = Calibration()
 
@@ -125,7 +133,7 @@ class Coordinator:
     def open(self, request_id: str, settings: RequestSettings, drafter: Callable[[], Drafter]) -> None:
         """Start a request that decodes under a grammar."""
         self.counters.num_requests += 1
-        drafts = settings.enabled and not settings.num_filler
+        drafts = self.enabled and settings.enabled and not settings.num_filler
         self._states[request_id] = _State(drafter() if drafts else None, settings)
 
     def close(self, request_id: str, output_token_ids: Sequence[int], *, completed: bool) -> None:

@@ -132,14 +132,13 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         for request_id, draft in scheduler_output.scheduled_spec_decode_tokens.items():
             if sampled and request_id in self.dspark:
                 self.dspark.verified(request_id, len(draft), max(len(sampled[rows[request_id]]) - 1, 0))
-        parts = self._parts(scheduler_output) if self.dspark.trace_step is not None else ()
+        parts = self._parts(scheduler_output)
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         num_tokens = scheduler_output.total_num_scheduled_tokens
         if num_tokens:
             step_ms = (time.perf_counter() - self._step_started) * 1000.0
-            self.dspark.counters.num_engine_steps += 1
-            self.dspark.counters.step_ms += step_ms
-            self.dspark.costs.observe(num_tokens, step_ms)
+            num_prefill = sum(tokens for tokens, _, decodes in parts if not decodes)
+            self.dspark.stepped(num_tokens, num_prefill=num_prefill, step_ms=step_ms)
             if self.dspark.trace_step is not None:
                 self.dspark.trace_step(parts, step_ms)
         return outputs
@@ -148,7 +147,9 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         """(tokens, context before them, whether it decodes) of each request in a step that has just been computed."""
         parts = []
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
-            request = self.requests[request_id]
+            request = self.requests.get(request_id)
+            if request is None:  # aborted while the model computed
+                continue
             before = request.num_computed_tokens - num_tokens  # counted when it was scheduled
             parts.append((num_tokens, before, before >= request.num_prompt_tokens))
         return parts

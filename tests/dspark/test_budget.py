@@ -74,3 +74,13 @@ def test_rising_survival_is_read_as_its_running_minimum() -> None:
 
 def test_hopeless_tokens_are_never_verified() -> None:
     assert Budget(FREE, max_token_budget=10).admit([[0.5, 0.001]]).num_tokens == [1]
+
+
+def test_prompt_tokens_that_are_cheaper_than_verified_ones_do_not_make_drafts_look_cheap() -> None:
+    decoding = CostTable([(1, 30.0), (101, 230.0)])  # two milliseconds a verified token
+    mixed = CostTable([(100, 140.0), (400, 440.0)])  # one a prompt token
+    drafts = [[0.9, 0.8, 0.3, 0.2, 0.1]] * 16
+    apart = Budget(decoding, mixed, max_token_budget=1000).admit(drafts, num_prefill=150)
+    alone = Budget(decoding, max_token_budget=1000).admit(drafts)
+    assert apart.num_tokens == alone.num_tokens == [2] * 16
+    assert apart.expected_ms == pytest.approx(40.0 + 150 + 16 * 3)

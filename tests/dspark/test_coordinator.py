@@ -153,3 +153,27 @@ def test_the_trace_has_one_entry_per_decode_step() -> None:
     requests.outputs["a"] += [6]
     requests.draft()
     assert trace == [(3, 1), (0, 0)]
+
+
+def test_a_request_that_starts_while_drafting_is_off_is_neither_drafted_nor_learned_from() -> None:
+    requests, drafter = Requests(), ScriptedDrafter()
+    requests.coordinator.enabled = False
+    requests.open("a", drafter)
+    requests.outputs["a"] += [7, 8]
+    assert requests.draft() == {}
+    requests.coordinator.enabled = True
+    assert requests.draft() == {}
+    requests.coordinator.close("a", requests.outputs["a"], completed=True)
+    assert drafter.seen == []
+    assert not drafter.finished
+
+
+def test_steps_that_read_prompts_do_not_change_what_a_decode_step_is_said_to_cost() -> None:
+    coordinator = Requests().coordinator
+    before = coordinator.costs.points()
+    coordinator.stepped(100, num_prefill=90, step_ms=500.0)
+    assert coordinator.costs.points() == before
+    assert coordinator.mixed_costs.points() == [(coordinator.mixed_costs.points()[0][0], 500.0)]
+    coordinator.stepped(8, num_prefill=0, step_ms=10.2)
+    assert coordinator.costs.points() != before
+    assert coordinator.counters.num_engine_steps == 2
