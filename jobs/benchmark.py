@@ -56,6 +56,7 @@ def main(verbose: bool) -> None:
     epilog=_examples(
         "decode --limit 8 --variant plain --variant dspark",
         "decode --documents letters.jsonl --schema contract.json --model Qwen/Qwen3-4B --traces traces.json",
+        "decode --write-gold --in-flight 1 --in-flight 16",
     )
 )
 @click.option("--documents", type=click.Path(path_type=Path), help="JSON Lines with text. [default: order samples]")
@@ -69,6 +70,9 @@ def main(verbose: bool) -> None:
 @click.option("--variant", "variants", type=click.Choice(["plain", "ngram", "off", "dspark"]), multiple=True)
 @click.option("--engine-arg", multiple=True, metavar="KEY=VALUE", help="Passed to vLLM; repeatable.")
 @click.option("--format-errors", is_flag=True, help="Also count format errors under each kind of constraint.")
+@click.option(
+    "--write-gold", is_flag=True, help="Have the gold records written: decoding as with a model that makes no mistake."
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="OUT", help="All figures as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="The table as a file.")
 @click.option("--charts", type=click.Path(path_type=Path), metavar="DIR", help="PNG charts.")
@@ -89,6 +93,7 @@ def decode(json_file: Path | None, markdown: Path | None, **options: Any) -> Non
         limit=options["limit"],
         max_tokens=options["max_tokens"],
         count_format_errors=options["format_errors"],
+        write_gold=options["write_gold"],
         charts=options["charts"],
         traces=options["traces"],
         say=lambda line: click.echo(line, err=True),

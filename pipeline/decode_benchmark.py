@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.config import DecodingConfig, DSparkConfig, EngineConfig
+from pipeline.decode_gold import make_write
 from pipeline.decode_passes import Pass, decode
 from pipeline.decode_workload import Workload
 from pipeline.dspark.coordinator import Coordinator, coordinator_of
@@ -88,6 +89,7 @@ class DecodeBenchmark:
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
         self._variants = tuple(variants)
         self._ids = itertools.count()
+        self._golds: dict[str, list[int]] = {}  # what a request shall write, by its id
         kinds: dict[str, tuple[DSparkConfig, dict[str, Any]]] = {
             "plain": (DSparkConfig(enabled=False), {}),
             "ngram": (DSparkConfig(enabled=False), {"speculative_config": NGRAM}),
@@ -110,6 +112,9 @@ class DecodeBenchmark:
     ) -> Measurements:
         """Measure every variant and the bound at each number of requests in flight."""
         found = Measurements(workload)
+        if workload.golds:
+            for engine in self._engines.values():
+                make_write(engine.vllm_engine, self._golds)
         for variant in self._variants:  # first use of an engine pays for compiled kernels and the grammar
             self._pass(variant, self._requests(workload, range(min(2, len(workload.prompts))), max_tokens), 2)
         coordinator = self._coordinator
@@ -196,17 +201,22 @@ class DecodeBenchmark:
         return decode(self.engine(variant), requests, in_flight=in_flight)
 
     def _requests(self, workload: Workload, documents: Sequence[int], max_tokens: int) -> list[Request]:
-        return [
+        requests = [
             Request(
                 request_id=f"{next(self._ids)}-{workload.chunks[d].doc_id}",
                 prompt_token_ids=workload.prompts[d].token_ids,
                 max_tokens=max_tokens,
-                grammar=workload.grammar,
+                grammar=workload.forms[d].grammar,
                 document_span=workload.prompts[d].document_span,
                 example_spans=workload.prompts[d].example_spans,
             )
             for d in documents
         ]
+        if workload.golds:
+            end = self._engines["plain"].vllm_engine.get_tokenizer().eos_token_id
+            for d, request in zip(documents, requests, strict=True):
+                self._golds[request.request_id] = [*self._encode(workload.golds[d]), end]
+        return requests
 
     def _reset(self) -> None:
         """Every variant starts with an empty prefix cache, and DSpark with an empty history."""

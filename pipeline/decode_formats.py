@@ -7,22 +7,23 @@ import json
 from pipeline.config import DecodingConfig
 from pipeline.data import Record
 from pipeline.decode_passes import decode
-from pipeline.decode_workload import Workload
+from pipeline.decode_workload import Form, Workload
 from pipeline.extractor import Extractor
 from pipeline.protocols import Engine, Request
 from pipeline.validation import Valid, Validator
 
 
 def format_errors(
-    engine: Engine, workload: Workload, *, max_tokens: int, in_flight: int, decoding: DecodingConfig
+    engine: Engine, workload: Workload, form: Form, *, max_tokens: int, in_flight: int, decoding: DecodingConfig
 ) -> dict[str, float]:
     """Share of documents without a valid record: free text, JSON mode, grammar, and grammar with validation and retry.
 
-    An output counts as right when it ended by itself and its text is a valid value of the schema, as it stands.
+    ``form`` is that of all documents. An output counts as right when it ended by itself and its text is a valid value
+    of the schema, as it stands.
     """
-    validator = Validator(workload.schema)
+    validator = Validator(form.schema)
     shares = {}
-    for name, grammar in (("plain text", ""), ("JSON mode", _any_object()), ("grammar", workload.grammar)):
+    for name, grammar in (("plain text", ""), ("JSON mode", _any_object()), ("grammar", form.grammar)):
         requests = [
             Request(f"format-{name}-{chunk.doc_id}", prompt.token_ids, max_tokens, grammar, prompt.document_span)
             for chunk, prompt in zip(workload.chunks, workload.prompts, strict=True)
@@ -32,9 +33,9 @@ def format_errors(
         shares[name] = wrong / len(done)
     extractor = Extractor(
         engine,
-        prompter=workload.prompting,
+        prompter=form.prompting,
         validator=validator,
-        grammar=workload.grammar,
+        grammar=form.grammar,
         decoding=decoding.model_copy(update={"max_output_tokens": max_tokens}),
         max_in_flight=in_flight,
     )

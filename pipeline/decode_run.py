@@ -14,7 +14,8 @@ from pipeline.config import DecodingConfig, EngineConfig, Example, Layout
 from pipeline.decode_benchmark import VARIANTS, DecodeBenchmark, Measurements, Variant
 from pipeline.decode_formats import format_errors
 from pipeline.decode_report import summary
-from pipeline.decode_workload import load_workload
+from pipeline.decode_workload import Workload, load_workload
+from pipeline.errors import ConfigError
 from pipeline.forced_share import forced_share
 from pipeline.models import resolve_model
 from pipeline.tokenizer import Tokenizer
@@ -32,15 +33,19 @@ def run_decode(
     max_tokens: int = 1024,
     variants: Sequence[Variant] = VARIANTS,
     count_format_errors: bool = False,
+    write_gold: bool = False,
     charts: Path | None = None,
     traces: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure and return the figures of :func:`pipeline.decode_report.summary`.
 
-    ``charts`` is a folder for PNG files, ``traces`` a file for ``simulate`` (one more pass). Raises ConfigError,
-    InputError or SchemaError before an engine starts, EngineError when one dies.
+    ``charts`` is a folder for PNG files, ``traces`` a file for ``simulate`` (one more pass). ``write_gold`` makes the
+    engines write the documents' gold records (:mod:`pipeline.decode_gold`). Raises ConfigError, InputError or
+    SchemaError before an engine starts, EngineError when one dies.
     """
+    if write_gold and count_format_errors:
+        raise ConfigError("format errors are the model's own", hint="leave out --format-errors or --write-gold")
     model = resolve_model(engine)
     workload = load_workload(
         tokenizer=Tokenizer.load(model, revision=engine.revision),
@@ -49,7 +54,11 @@ def run_decode(
         examples=examples,
         layout=layout,
         limit=limit,
+        with_gold=write_gold,
     )
+    form = workload.only_form
+    if form is None and count_format_errors:
+        raise ConfigError("format errors are counted under one schema", hint="leave out --format-errors")
     decoding = DecodingConfig(layout=layout, max_output_tokens=max_tokens)
     engine = engine.model_copy(update={"args": {"max_num_seqs": max(16, *in_flight), **engine.args}})
     benchmark = DecodeBenchmark(model, engine=engine, decoding=decoding, variants=variants)
@@ -58,10 +67,11 @@ def run_decode(
         dtype = str(benchmark.engine("plain").vllm_engine.vllm_config.model_config.dtype).removeprefix("torch.")
         figures = summary(found, model=engine.model, dtype=dtype, machine=machine())
         texts = next(iter(found.texts.values()))
-        figures["forced_share"] = round(forced_share(workload.grammar, texts), 4)
-        if count_format_errors:
+        figures["forced_share"] = round(_forced_share(workload, texts), 4)
+        if form is not None and count_format_errors:
+            plain = benchmark.engine("plain")
             figures["format_errors"] = format_errors(
-                benchmark.engine("plain"), workload, max_tokens=max_tokens, in_flight=max(in_flight), decoding=decoding
+                plain, workload, form, max_tokens=max_tokens, in_flight=max(in_flight), decoding=decoding
             )
         if traces is not None:
             benchmark.trace(found, max_tokens=max_tokens)
@@ -72,6 +82,16 @@ def run_decode(
         charts.mkdir(parents=True, exist_ok=True)
         _draw(charts, figures)
     return figures
+
+
+def _forced_share(workload: Workload, texts: Sequence[str]) -> float:
+    """Over all documents, weighed by the length of their outputs."""
+    by_grammar: dict[str, list[str]] = {}
+    for form, text in zip(workload.forms, texts, strict=True):
+        by_grammar.setdefault(form.grammar, []).append(text)
+    sizes = {grammar: sum(map(len, group)) for grammar, group in by_grammar.items()}
+    forced = sum(forced_share(grammar, group) * sizes[grammar] for grammar, group in by_grammar.items())
+    return forced / max(1, sum(sizes.values()))
 
 
 def machine() -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pipeline.config import Example, Layout, PromptConfig
 from pipeline.data import Chunk
+from pipeline.decode_gold import is_legal
+from pipeline.dspark.gold import write_gold
 from pipeline.errors import InputError
 from pipeline.grammar import build_grammar
 from pipeline.prompting import Prompting
@@ -21,21 +24,38 @@ SAMPLE_SCHEMA = "schemas.orders:CustomerOrders"
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """Prompts and chunks of the same documents, in order. ``name`` says what they are in reports."""
+class Form:
+    """One schema with its grammar and its prompts."""
 
-    name: str
     schema: Schema
     grammar: str
     prompting: Prompting
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Prompts, chunks and forms of the same documents, in order. ``name`` says what they are in reports.
+
+    ``golds`` are the gold records as texts, where the engine shall write those (else empty).
+    """
+
+    name: str
     chunks: tuple[Chunk, ...]
     prompts: tuple[Prompt, ...]
+    forms: tuple[Form, ...]
     layout: Layout
     num_examples: int
+    golds: tuple[str, ...] = ()
 
     @property
     def num_prompt_tokens(self) -> int:
         return sum(len(prompt.token_ids) for prompt in self.prompts)
+
+    @property
+    def only_form(self) -> Form | None:
+        """The form of all documents; None where they have several."""
+        first, *others = self.forms
+        return first if all(form is first for form in others) else None
 
 
 def load_workload(
@@ -46,12 +66,15 @@ def load_workload(
     examples: Sequence[Example] = (),
     layout: Layout = "indented",
     limit: int | None = None,
+    with_gold: bool = False,
 ) -> Workload:
     """Read ``documents`` (JSON Lines with ``id`` and ``text``); None: the packaged order samples and their examples.
 
+    A document may name its own ``schema``, a file relative to the documents'; ``examples`` are not shown there.
+
     Raises:
-        InputError: the file cannot be read, or a line has no text.
-        SchemaError: the schema cannot be used.
+        InputError: the file cannot be read, a line has no text, or (``with_gold``) no usable ``gold``.
+        SchemaError: a schema cannot be used.
     """
     samples = files("pipeline") / "samples"
     if documents is None:
@@ -62,25 +85,42 @@ def load_workload(
             examples = [Example.model_validate_json(line) for line in lines if line.strip()]
     else:
         name, text = documents.stem if documents.stem != "documents" else documents.parent.name, _read(documents)
-    if schema_spec is None:
-        raise InputError("documents of your own need a schema", hint="--schema FILE.py:Class or FILE.json")
-    schema = load_schema(schema_spec)
-    chunks = tuple(_chunks(text, name)[:limit])
-    if not chunks:
+    rows = _rows(text, name)[:limit]
+    if not rows:
         raise InputError(f"{name} holds no documents")
-    prompting = Prompting(
-        tokenizer, config=PromptConfig(examples=tuple(examples)), json_schema=schema.json_schema, layout=layout
-    )
+    known: dict[str, Form] = {}
+    chunks, forms = [], []
+    for number, row in enumerate(rows, start=1):
+        chunks.append(_chunk(row, number))
+        spec, shown = schema_spec, examples
+        if documents is not None and isinstance(row.get("schema"), str):
+            spec, shown = str(documents.parent / row["schema"]), ()
+        if spec is None:
+            raise InputError("documents of your own need a schema", hint="--schema FILE.py:Class or FILE.json")
+        if spec not in known:
+            schema = load_schema(spec)
+            config = PromptConfig(examples=tuple(shown))
+            prompting = Prompting(tokenizer, config=config, json_schema=schema.json_schema, layout=layout)
+            known[spec] = Form(schema, build_grammar(schema, layout=layout).text, prompting)
+        forms.append(known[spec])
     return Workload(
         name=name,
-        schema=schema,
-        grammar=build_grammar(schema, layout=layout).text,
-        prompting=prompting,
-        chunks=chunks,
-        prompts=tuple(prompting.first(chunk) for chunk in chunks),
+        chunks=tuple(chunks),
+        prompts=tuple(form.prompting.first(chunk) for form, chunk in zip(forms, chunks, strict=True)),
+        forms=tuple(forms),
         layout=layout,
         num_examples=len(examples),
+        golds=tuple(_gold(*of, layout) for of in zip(rows, chunks, forms, strict=True)) if with_gold else (),
     )
+
+
+def _gold(row: Mapping[str, Any], chunk: Chunk, form: Form, layout: Layout) -> str:
+    if not isinstance(row.get("gold"), dict):
+        raise InputError(f"document {chunk.doc_id}: no gold", hint='expected {"text": ..., "gold": {...}} a line')
+    text = write_gold(row["gold"], form.schema.json_schema, layout)
+    if not is_legal(form.grammar, text):
+        raise InputError(f"document {chunk.doc_id}: its gold record does not follow the schema", hint="see --schema")
+    return text
 
 
 def _read(path: Path) -> str:
@@ -90,8 +130,8 @@ def _read(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _chunks(text: str, name: str) -> list[Chunk]:
-    chunks = []
+def _rows(text: str, name: str) -> list[dict[str, Any]]:
+    rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -101,6 +141,10 @@ def _chunks(text: str, name: str) -> list[Chunk]:
             raise InputError(f"{name}, line {number}: no JSON: {error}") from None
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             raise InputError(f"{name}, line {number}: no text", hint='expected {"id": ..., "text": ...} a line')
-        doc_id = str(row.get("id", number))
-        chunks.append(Chunk(doc_id, 0, 1, row["text"], 0, len(row["text"]), key=doc_id))
-    return chunks
+        rows.append(row)
+    return rows
+
+
+def _chunk(row: Mapping[str, Any], number: int) -> Chunk:
+    doc_id = str(row.get("id", number))
+    return Chunk(doc_id, 0, 1, row["text"], 0, len(row["text"]), key=doc_id)

@@ -37,7 +37,7 @@ LAYERS: list[set[str]] = [
     | {"writers", "udf"},
     {"plan", "scheduling", "rounds", "compaction", "run_folder", "warming"},
     {"results", "report_data", "display"},
-    {"run", "dry_run", "api", "decode_benchmark", "decode_passes", "decode_workload"},
+    {"run", "dry_run", "api", "decode_benchmark", "decode_gold", "decode_passes", "decode_workload"},
     {"decode_run", "decode_report", "decode_formats", "seed_benchmark", "serve_benchmark", "simulate_run", "overhead"},
 ]
 PURE = 2

@@ -16,6 +16,7 @@ class Workload:
     num_prompt_tokens = 20
     num_examples = 1
     layout = "spaced"
+    golds = ()
 
 
 def measured(variant: str, in_flight: int, elapsed_s: float, **counters: float) -> Measurement:

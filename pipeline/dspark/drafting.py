@@ -17,11 +17,16 @@ from pipeline.dspark.learner import Learner
 from pipeline.dspark.memory import Memory
 from pipeline.dspark.path import PathTracker
 from pipeline.dspark.plan import Event, Plan
+from pipeline.dspark.repetition import Repetition, expected_bytes
 from pipeline.dspark.tokens import Tokenizer
 
 _TAIL_TOKENS = 16
 # What is left of a followed draft is used up before a new one is made, if it has so many tokens.
 _ENOUGH_TOKENS = 6
+# A repetition is looked for where less than this part of a draft is expected to come true, and taken where this factor
+# more of it is: what the schema's own drafters say is better founded.
+_GOOD = 0.5
+_MARGIN = 1.25
 DRAFTERS = frozenset({"grammar", "structure", "history", "document", "output"})
 
 
@@ -94,6 +99,7 @@ class RequestDrafter:
         document: str,
         tokenizer: Tokenizer,
         memory: Memory,
+        prompt: bytes = b"",
         eos_token_id: int | None = None,
         min_survival: float = 0.25,
         without: frozenset[str] = frozenset(),
@@ -104,6 +110,7 @@ class RequestDrafter:
         self._evidence = Evidence(document, memory)
         self._learner = Learner(self._evidence, memory)
         self._composer = Composer(self._evidence, memory, without=without)
+        self._repetition = None if "output" in without else Repetition(prompt, memory.estimates)
         self._min_survival = min_survival
         self._tracker = PathTracker(memory)
         self._tail: list[int] = []
@@ -123,6 +130,8 @@ class RequestDrafter:
         self._tail = [*self._tail[-_TAIL_TOKENS:], *token_ids][-_TAIL_TOKENS:]
         data = self._tokenizer.decode_bytes(token_ids)
         self._output += data
+        if self._repetition is not None:
+            self._repetition.observe(data)
         # How many bytes of text make a draft depends on the language and the vocabulary.
         self._token_bytes += 0.02 * (len(data) - len(token_ids) * self._token_bytes)
         as_planned = self._judge()
@@ -186,14 +195,22 @@ class RequestDrafter:
 
     def _new_draft(self, matcher: Matcher, max_tokens: int) -> Draft:
         admission = self._memory.admission
+        limit = int(max_tokens * self._token_bytes) + 1
+        least = max(self._min_survival, admission.worth_composing)
         plan = self._composer.compose(
             self._tracker,
             self._learner.situation,
             output=self._output,
             oracle=_Grammar(matcher),
-            limit=int(max_tokens * self._token_bytes) + 1,
-            min_survival=max(self._min_survival, admission.worth_composing),
+            limit=limit,
+            min_survival=least,
         )
+        if self._repetition is not None:
+            expected = expected_bytes(plan)
+            if expected < limit * _GOOD:
+                other = self._repetition.plan(limit=limit, min_survival=least)
+                if other is not None and expected_bytes(other) > expected * _MARGIN:
+                    plan = other
         self._plan, self._undecided, self._planned_from = plan, plan.events, len(self._output)
         text, complete = plan.text, plan.complete
         if plan.events and plan.events[-1][3] < admission.worth_encoding:

@@ -156,7 +156,14 @@ def replay(
         if memory is None:
             memory = memories[record.schema] = Memory(weights, estimates)
         return _Dspark(
-            RequestDrafter(document=record.document, tokenizer=tokenizer, memory=memory, without=silent), floor
+            RequestDrafter(
+                document=record.document,
+                prompt=record.document.encode(),
+                tokenizer=tokenizer,
+                memory=memory,
+                without=silent,
+            ),
+            floor,
         )
 
     for record in records:

@@ -214,6 +214,7 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
             document=self._text(span),
             tokenizer=self._tokens,
             memory=memory,
+            prompt=self._tokens.decode_bytes(prompt),
             eos_token_id=self._eos_token_id,
         )
 

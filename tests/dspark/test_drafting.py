@@ -72,7 +72,8 @@ def test_drafts_are_legal_and_leave_the_matcher_alone(
     memory = Memory()
     for record in records * 2:
         ids = token_table(vocabulary).encode(record_text(record, layout))
-        drafter = drafter_for(document_of(record), memory, vocabulary)
+        document = document_of(record)
+        drafter = drafter_for(document, memory, vocabulary, prompt=document.encode())
         _, drafts = _write(drafter, ids, matcher_maker(vocabulary, layout)(), limit, vocabulary)
         for draft in drafts:
             assert len(draft.token_ids) == len(draft.survival) == len(draft.drafters) <= limit
@@ -124,6 +125,20 @@ def test_a_repeated_kind_of_record_takes_few_steps(vocabulary: Vocabulary, layou
         if number >= 20:
             steps, num_tokens = steps + one, num_tokens + len(ids)
     assert num_tokens / steps > 6
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_a_record_copied_from_an_example_in_the_prompt_takes_few_steps(vocabulary: Vocabulary) -> None:
+    tags = ["knowledge of protein expression", "bioreactor handling", "phage display and purification"]
+    record = {"name": "B. Xu", "kind": "offer", "paid": True, "total": 7, "date": None}
+    text = record_text(record | {"items": [{"sku": "K-93", "tags": tags}]}, "indented")
+    ids = token_table(vocabulary).encode(text)
+
+    def steps(**options: Any) -> int:
+        drafter = drafter_for("A letter about something else.", Memory(), vocabulary, **options)
+        return _write(drafter, ids, matcher_maker(vocabulary, "indented")(), 16, vocabulary)[0]
+
+    assert steps(prompt=b"Extract.\n" + text.encode() + b"\nA letter") < 0.4 * steps()
 
 
 def test_the_end_of_sequence_is_drafted_once_the_record_is_complete() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.decode_gold import make_write
 from pipeline.demo_model import ensure_demo_model
 from tests.dspark.engines import Bench, Job, set_jobs, text_job
 
@@ -122,6 +123,30 @@ def test_a_plain_text_request_passes_by_dspark(bench: Bench) -> None:
 def test_filler_drafts_are_rejected_without_a_trace(bench: Bench, record_job: Job, record_tokens: list[int]) -> None:
     extra = {"dspark": {"num_filler": 5}}
     assert bench.run([record_job], dspark=True, extra_args=extra)["job"] == record_tokens
+
+
+def test_an_engine_made_to_write_a_record_writes_it_with_and_without_drafts(bench: Bench, record_job: Job) -> None:
+    text = '{"id": "X999", "name": "Nobody Else", "kind": "letter", "count": 2}'
+    tokenizer = bench.engine.get_tokenizer()
+    gold = [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+    manager, written = bench.scheduler.structured_output_manager, _Always(gold)
+    make_write(bench.engine, written)
+    try:
+        for drafting in (False, True):
+            assert bench.run([record_job], dspark=drafting)["job"] == gold
+    finally:
+        bench.scheduler.structured_output_manager = manager
+
+
+class _Always(dict[str, list[int]]):
+    """The same record for every request."""
+
+    def __init__(self, gold: list[int]) -> None:
+        super().__init__()
+        self._gold = gold
+
+    def get(self, key: str, default: object = None) -> list[int]:  # type: ignore[override]
+        return self._gold
 
 
 def test_preempted_requests_decode_the_same(shared: Path, jobs: list[Job], plain: dict[str, list[int]]) -> None:
