@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _KEPT = 24  # newest step times kept per size: enough for a quantile, few enough to follow a change
+_REFIT_EVERY = 32  # steps, once more than a few sizes are known
+_FEW_SIZES = 12
+_MAX_KNEES = 20
+_WORTH = 0.9  # a bend that leaves more than this part of the error is none
 _EXPECTED_KNEE_TOKENS = 64.0  # before anything is measured: a step of this many tokens costs twice an empty one
 
 
@@ -32,19 +37,64 @@ def isotonic(values: Floats, weights: Floats) -> Floats:
     return np.repeat(np.array(means), np.array(counts))
 
 
+class Bend(NamedTuple):
+    """A line that gets steeper once: milliseconds for none, per token, and per token beyond ``knee`` on top."""
+
+    base: float
+    slope: float
+    extra: float
+    knee: float
+
+    def at(self, num_tokens: Floats) -> Floats:
+        """Milliseconds; same shape."""
+        straight: Floats = self.base + self.slope * num_tokens
+        bent: Floats = straight + self.extra * np.maximum(num_tokens - self.knee, 0.0)
+        return bent
+
+
+def fit_bend(sizes: Floats, times: Floats, weights: Floats) -> Bend:
+    """The bend with the least weighted squared relative error, no coefficient negative; knees at or between sizes."""
+    knees = np.sort(np.concatenate([sizes, (sizes[1:] + sizes[:-1]) / 2.0]))
+    knees = knees[np.linspace(0, len(knees) - 1, min(len(knees), _MAX_KNEES)).astype(np.int64)]
+    columns = np.ones((len(knees), len(sizes), 3))  # (knees, sizes, coefficients)
+    columns[:, :, 1] = sizes
+    columns[:, :, 2] = np.maximum(sizes - knees[:, None], 0.0)
+    scale = np.sqrt(weights) / times
+    columns *= scale[:, None]
+    wanted = times * scale
+    best, least = Bend(float(times.min()), 0.0, 0.0, 0.0), np.inf
+    for used in ((0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        part = columns[:, :, used]
+        squares = part.transpose(0, 2, 1) @ part
+        # So little that no figure shows it, enough for sizes that do not tell all coefficients.
+        squares += 1e-9 * np.eye(len(used)) * np.trace(squares, axis1=1, axis2=2)[:, None, None]
+        found = np.linalg.solve(squares, (part.transpose(0, 2, 1) @ wanted)[:, :, None])[:, :, 0]
+        errors = np.square((part @ found[:, :, None])[:, :, 0] - wanted).sum(axis=1)
+        errors[(found < 0.0).any(axis=1)] = np.inf
+        first = int((errors <= errors.min() + 1e-6 * weights.sum()).argmax())
+        # More coefficients must tell more; a tenth of a percent is right enough.
+        if errors[first] < _WORTH * least - 1e-6 * weights.sum():
+            least = float(errors[first])
+            known = dict(zip(used, found[first].tolist(), strict=True))
+            best = Bend(known.get(0, 0.0), known.get(1, 0.0), known.get(2, 0.0), float(knees[first]))
+    return best
+
+
 class CostTable:
     """Step time in milliseconds by tokens per step, measured and monotone.
 
-    ``observe`` takes measured steps; the table keeps a low quantile of the newest per size, makes the sizes monotone,
-    interpolates between them and continues the last slope beyond the largest. Until two sizes are known, it assumes
-    that a step of 64 tokens takes twice as long as an empty one, so that early drafts are bounded but not forbidden.
+    ``observe`` takes measured steps; the table keeps a low quantile of the newest per size. What it predicts lies on a
+    line with one bend upwards, fitted to all sizes: a machine reads its weights in a time that tokens do not change
+    much and then computes in one that they do. Predictions that followed each size's own noise would draw the budget
+    to the sizes that were measured a little too fast (seen: half the steps at 16 in flight had one of four sizes).
+    Until two sizes are known, a step of 64 tokens is assumed to take twice as long as an empty one, so that early
+    drafts are bounded but not forbidden.
     """
 
     def __init__(self, points: Sequence[tuple[int, float]] = ()) -> None:
         self._samples: dict[int, deque[float]] = {}
-        self._stale = True
-        self._sizes: Floats = np.zeros(0)
-        self._times: Floats = np.zeros(0)
+        self._num_new = 0
+        self._bend: Bend | None = None
         for num_tokens, step_ms in points:
             self.observe(num_tokens, step_ms)
 
@@ -54,47 +104,38 @@ class CostTable:
             return
         size = _bin(num_tokens)
         self._samples.setdefault(size, deque(maxlen=_KEPT)).append(step_ms)
-        self._stale = True
+        self._num_new += 1
 
     @property
     def num_sizes(self) -> int:
         return len(self._samples)
 
     def points(self) -> list[tuple[int, float]]:
-        """The fitted table as (tokens, milliseconds), ascending in both."""
-        self._refit()
-        return [(int(size), float(time)) for size, time in zip(self._sizes, self._times, strict=True)]
+        """What was measured as (tokens, milliseconds), ascending in both."""
+        sizes, times, weights = self._measured()
+        fitted = isotonic(times, weights) if len(sizes) else times
+        return [(int(size), float(time)) for size, time in zip(sizes, fitted, strict=True)]
 
     def step_ms(self, num_tokens: Floats | Sequence[int]) -> Floats:
-        """Predicted step time for each number of tokens; same shape as ``num_tokens``."""
-        self._refit()
+        """Predicted step time for each number of tokens (1 or more); same shape as ``num_tokens``."""
         wanted = np.asarray(num_tokens, dtype=np.float64)
-        if self._sizes.size == 0:
-            return 1.0 + wanted / _EXPECTED_KNEE_TOKENS
-        if self._sizes.size == 1:
-            base = self._times[0] / (1.0 + self._sizes[0] / _EXPECTED_KNEE_TOKENS)
-            fitted: Floats = base * (1.0 + wanted / _EXPECTED_KNEE_TOKENS)
-            return fitted
-        inside = np.interp(wanted, self._sizes, self._times)
-        beyond = np.maximum(wanted - self._sizes[-1], 0.0) * self._last_slope()
-        table: Floats = inside + beyond
-        return table
+        if len(self._samples) < 2:
+            assumed: Floats = 1.0 + wanted / _EXPECTED_KNEE_TOKENS
+            for size, samples in self._samples.items():
+                assumed *= _lower_quartile(samples) / (1.0 + size / _EXPECTED_KNEE_TOKENS)
+            return assumed
+        every = 1 if self._bend is None or len(self._samples) <= _FEW_SIZES else _REFIT_EVERY
+        if self._bend is None or self._num_new >= every:
+            self._num_new = 0
+            self._bend = fit_bend(*self._measured())
+        return self._bend.at(wanted)
 
-    def _last_slope(self) -> float:
-        # The mean slope from the middle of the table on: one noisy end point must not decide about all larger steps.
-        middle = int(np.searchsorted(self._sizes, self._sizes[-1] / 2.0))
-        middle = min(middle, self._sizes.size - 2)
-        return float((self._times[-1] - self._times[middle]) / (self._sizes[-1] - self._sizes[middle]))
-
-    def _refit(self) -> None:
-        if not self._stale:
-            return
-        self._stale = False
+    def _measured(self) -> tuple[Floats, Floats, Floats]:
+        """Sizes, their times, and how often each was measured."""
         sizes = sorted(self._samples)
-        self._sizes = np.array(sizes, dtype=np.float64)
-        times = np.array([_lower_quartile(self._samples[size]) for size in sizes], dtype=np.float64)
-        weights = np.array([len(self._samples[size]) for size in sizes], dtype=np.float64)
-        self._times = isotonic(times, weights) if sizes else times
+        times = [_lower_quartile(self._samples[size]) for size in sizes]
+        weights = [float(len(self._samples[size])) for size in sizes]
+        return np.array(sizes, dtype=np.float64), np.array(times), np.array(weights)
 
 
 def _lower_quartile(samples: deque[float]) -> float:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dspark.costs import CostTable, isotonic
+from pipeline.dspark.costs import CostTable, fit_bend, isotonic
 
 measured = st.lists(st.tuples(st.integers(1, 5000), st.floats(0.1, 1e4)), max_size=60)
 
@@ -40,6 +40,27 @@ def test_beyond_the_largest_size_the_slope_goes_on() -> None:
 
 def test_between_sizes_times_are_interpolated() -> None:
     assert CostTable([(10, 10.0), (20, 20.0)]).step_ms([15])[0] == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize("knee", [1, 40, 170])
+def test_noise_of_single_sizes_does_not_bend_the_line(knee: int) -> None:
+    def true(size: float) -> float:
+        return 28.0 + 1.8 * max(0.0, size - knee)
+
+    noise = np.random.default_rng(knee)
+    sizes = [1, 2, 4, 8, 12, 16, 24, 32, 46, 68, 100, 136, 200, 272, 400]
+    table = CostTable([(n, true(n) * noise.normal(1.0, 0.04)) for n in sizes for _ in range(12)])
+    # What the budget decides by: what more tokens cost.
+    for few, many in ((2, 12), (46, 68), (100, 136), (272, 400)):
+        growth = float(np.diff(table.step_ms([few, many]))[0])
+        assert growth == pytest.approx(true(many) - true(few), abs=0.1 * true(many))
+    assert table.step_ms([100])[0] == pytest.approx(true(100), rel=0.05)
+
+
+def test_a_bend_is_found_exactly_where_there_is_no_noise() -> None:
+    sizes = np.array([1.0, 8.0, 64.0, 128.0, 256.0])
+    bend = fit_bend(sizes, 10.0 + 0.5 * np.maximum(sizes - 64.0, 0.0), np.ones(5))
+    assert bend == pytest.approx((10.0, 0.0, 0.5, 64.0), abs=1e-4)
 
 
 def test_unmeasured_tables_expect_a_bounded_cost_of_tokens() -> None:
