@@ -11,6 +11,8 @@ from pipeline.dspark.plan import Event, Plan
 
 _TAILS = (24, 12, 6)
 _LONGEST_MATCH = 96
+# Searching more takes longer than the rest of drafting.
+_MAX_PROMPT_BYTES = 1 << 16
 # Bytes of one claim: about a token.
 _STEP = 4
 # What is claimed by bytes repeated already, before anything was learned: 6, 12, 24, 48 and more.
@@ -18,10 +20,10 @@ _CLAIMED = (0.3, 0.55, 0.75, 0.9, 0.95)
 
 
 class Repetition:
-    """Continues one request's text; ``prompt`` is all that the model read."""
+    """Continues one request's text; ``prompt`` is all that the model read, of which the last 64 KiB are kept."""
 
     def __init__(self, prompt: bytes, estimates: Estimates) -> None:
-        self._text = bytearray(prompt)
+        self._text = bytearray(prompt[-_MAX_PROMPT_BYTES:])
         self._estimates = estimates
 
     def observe(self, data: bytes) -> None:

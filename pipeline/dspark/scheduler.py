@@ -29,6 +29,8 @@ from pipeline.dspark.masks import Bitmask, Chain, MaskFiller
 from pipeline.dspark.priming import prime
 from pipeline.dspark.tokens import build_token_table
 
+_MAX_PROMPT_TOKENS = 1 << 15  # of a prompt, to find repetitions in
+
 logger = logging.getLogger(__name__)
 if not logger.hasHandlers():  # vLLM's engine process configures its own logger only
     logger = init_logger(f"vllm.{__name__}")
@@ -214,7 +216,7 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
             document=self._text(span),
             tokenizer=self._tokens,
             memory=memory,
-            prompt=self._tokens.decode_bytes(prompt),
+            prompt=self._tokens.decode_bytes(prompt[-_MAX_PROMPT_TOKENS:]),
             eos_token_id=self._eos_token_id,
         )
 

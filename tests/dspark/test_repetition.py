@@ -24,6 +24,12 @@ def test_nothing_repeats_at_first() -> None:
     assert repetition.plan(limit=20, min_survival=0.0) is None
 
 
+def test_of_a_long_prompt_only_the_end_is_searched() -> None:
+    repetition = Repetition(b"early words 123 " + b"." * (1 << 16), Estimates())
+    repetition.observe(b" early words")
+    assert repetition.plan(limit=20, min_survival=0.0) is None
+
+
 def test_a_long_repetition_is_surer_than_a_short_one() -> None:
     short, long = (Repetition(EXAMPLE, Estimates()) for _ in range(2))
     short.observe(b"protein ")
