@@ -205,7 +205,7 @@ class RequestDrafter:
             limit=limit,
             min_survival=least,
         )
-        if self._repetition is not None:
+        if self._repetition is not None and not plan.complete:
             expected = expected_bytes(plan)
             if expected < limit * _GOOD:
                 other = self._repetition.plan(limit=limit, min_survival=least)

@@ -145,8 +145,10 @@ def test_the_end_of_sequence_is_drafted_once_the_record_is_complete() -> None:
     memory, stop = Memory(), min(token_table("byte_level").special_ids)
     record = {"name": "a", "kind": "offer", "paid": None, "total": None, "date": None, "items": []}
     ids = [*token_table("byte_level").encode(record_text(record, "spaced")), stop]
+    # An example in the prompt goes on behind its record; that is no reason to expect more than the end here.
+    prompt = record_text(record, "spaced").encode() + b" and this is what follows the example in the prompt"
     for _ in range(3):
-        drafter = drafter_for("a", memory, "byte_level", eos_token_id=stop)
+        drafter = drafter_for("a", memory, "byte_level", eos_token_id=stop, prompt=prompt)
         _, drafts = _write(drafter, ids, matcher_maker("byte_level", "spaced")(), 16)
     assert drafts[-1].token_ids[-1] == stop
 
