@@ -15,6 +15,7 @@ from pipeline.decode_passes import Pass, decode
 from pipeline.decode_workload import Workload
 from pipeline.dspark.coordinator import Coordinator, coordinator_of
 from pipeline.engine import VllmEngine
+from pipeline.errors import ConfigError
 from pipeline.protocols import Request
 
 logger = logging.getLogger(__name__)
@@ -214,6 +215,8 @@ class DecodeBenchmark:
         ]
         if workload.golds:
             end = self._engines["plain"].vllm_engine.get_tokenizer().eos_token_id
+            if end is None:
+                raise ConfigError("the model's tokenizer has no end token", hint="leave out --write-gold")
             for d, request in zip(documents, requests, strict=True):
                 self._golds[request.request_id] = [*self._encode(workload.golds[d]), end]
         return requests

@@ -30,6 +30,7 @@ class Form:
     schema: Schema
     grammar: str
     prompting: Prompting
+    num_examples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,16 @@ class Workload:
     prompts: tuple[Prompt, ...]
     forms: tuple[Form, ...]
     layout: Layout
-    num_examples: int
     golds: tuple[str, ...] = ()
 
     @property
     def num_prompt_tokens(self) -> int:
         return sum(len(prompt.token_ids) for prompt in self.prompts)
+
+    @property
+    def num_examples(self) -> int:
+        """The most that any prompt shows."""
+        return max(form.num_examples for form in self.forms)
 
     @property
     def only_form(self) -> Form | None:
@@ -88,28 +93,28 @@ def load_workload(
     rows = _rows(text, name)[:limit]
     if not rows:
         raise InputError(f"{name} holds no documents")
-    known: dict[str, Form] = {}
+    known: dict[tuple[str, bool], Form] = {}
     chunks, forms = [], []
     for number, row in enumerate(rows, start=1):
         chunks.append(_chunk(row, number))
-        spec, shown = schema_spec, examples
-        if documents is not None and isinstance(row.get("schema"), str):
-            spec, shown = str(documents.parent / row["schema"]), ()
+        spec, own = schema_spec, documents is not None and isinstance(row.get("schema"), str)
+        if documents is not None and own:
+            spec = str(documents.parent / row["schema"])
         if spec is None:
             raise InputError("documents of your own need a schema", hint="--schema FILE.py:Class or FILE.json")
-        if spec not in known:
+        if (spec, own) not in known:
             schema = load_schema(spec)
-            config = PromptConfig(examples=tuple(shown))
+            config = PromptConfig(examples=() if own else tuple(examples))
             prompting = Prompting(tokenizer, config=config, json_schema=schema.json_schema, layout=layout)
-            known[spec] = Form(schema, build_grammar(schema, layout=layout).text, prompting)
-        forms.append(known[spec])
+            grammar = build_grammar(schema, layout=layout).text
+            known[spec, own] = Form(schema, grammar, prompting, num_examples=len(config.examples))
+        forms.append(known[spec, own])
     return Workload(
         name=name,
         chunks=tuple(chunks),
         prompts=tuple(form.prompting.first(chunk) for form, chunk in zip(forms, chunks, strict=True)),
         forms=tuple(forms),
         layout=layout,
-        num_examples=len(examples),
         golds=tuple(_gold(*of, layout) for of in zip(rows, chunks, forms, strict=True)) if with_gold else (),
     )
 

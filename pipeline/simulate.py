@@ -7,7 +7,7 @@ Assumptions, repeated in every output:
   prefix is drafted again in the next step;
 - a prompt is read in one step (with chunks of at most ``max_step_tokens``) shared with decoding requests;
 - for the machine of the recorded run: a step's time is a sum of costs per token, sampled token and context, fitted to
-  the run's own steps; drafts are admitted by the run's cost table;
+  the run's own steps; drafts are admitted by the run's cost table of steps that only decode;
 - for other machines: the larger of reading all weights and computing all tokens, plus a fixed time per step;
   attention over the context and the cache's memory are left out.
 """
@@ -69,8 +69,10 @@ class Machine:
         return self.bytes_per_parameter * self.operations_per_s / (2.0 * self.bytes_per_s)
 
     def cost_table(self, *, max_tokens: int = 16384) -> CostTable:
-        """The table of this machine; sizes from 1 to ``max_tokens``."""
-        sizes = np.unique(np.geomspace(1, max_tokens, 200).astype(int))
+        """The table of this machine; sizes from 1 to ``max_tokens``, as few as tell where the knee is."""
+        sizes = np.unique(
+            np.array([1.0, 32.0, *(self.knee_tokens * np.array([1.0, 2.0, 8.0])), max_tokens]).astype(int)
+        )
         reading_ms = 1e3 * self.num_parameters * self.bytes_per_parameter / self.bytes_per_s / self.num_devices
         computing_ms = 1e3 * 2.0 * self.num_parameters * sizes / self.operations_per_s / self.num_devices
         times = self.fixed_ms + np.maximum(reading_ms, computing_ms)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.config import Example
 from pipeline.decode_gold import GoldMasks, is_legal
 from pipeline.decode_workload import load_workload
 from pipeline.errors import InputError
@@ -96,6 +97,17 @@ def test_documents_can_bring_a_schema_each(tmp_path: Path) -> None:
     assert workload.only_form is None
     assert [name for form in workload.forms for name in form.schema.json_schema["properties"]] == ["size", "own"]
     assert "own" in "".join(map(chr, workload.prompts[1].token_ids))
+    same = _written(tmp_path, {"text": "x"}, {"text": "y", "schema": "sizes.json"})
+    example = Example(text="a", output={"size": 1})
+    shown = load_workload(
+        tokenizer=_Tokenizer(),  # type: ignore[arg-type]
+        documents=same,
+        schema_spec=str(tmp_path / "sizes.json"),
+        examples=[example],
+    )
+    assert [form.num_examples for form in shown.forms] == [1, 0], "examples belong to the schema that was asked for"
+    assert (shown.num_examples, workload.num_examples) == (1, 0)
+    documents = _written(tmp_path, {"text": "x"}, {"text": "y", "schema": "own.json"})
     one = load_workload(tokenizer=_Tokenizer(), documents=documents, schema_spec=str(tmp_path / "sizes.json"), limit=1)  # type: ignore[arg-type]
     assert one.only_form is one.forms[0]
     with pytest.raises(InputError, match="need a schema"):

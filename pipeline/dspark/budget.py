@@ -61,7 +61,9 @@ class Budget:
         # expected[n], decode_ms[n], step_ms[n]: with the n surest draft tokens admitted
         expected: Floats = num_requests + np.concatenate([[0.0], np.cumsum(values[order])])
         counts = np.arange(order.size + 1, dtype=np.float64)
-        decode_ms = self._costs.step_ms(num_requests + counts)
+        # A server under load may read prompts in each of its first steps.
+        costs = self._costs if self._costs.num_sizes or not num_prefill else self._mixed_costs
+        decode_ms = costs.step_ms(num_requests + counts)
         per_token = decode_ms / expected
         best = int(per_token.argmin())
         step_ms = decode_ms

@@ -53,7 +53,11 @@ class Bend(NamedTuple):
 
 
 def fit_bend(sizes: Floats, times: Floats, weights: Floats) -> Bend:
-    """The bend with the least weighted squared relative error, no coefficient negative; knees at or between sizes."""
+    """A bend with nearly the least weighted squared relative error and no coefficient negative.
+
+    At most 20 knees are tried, at the sizes and between them; fewer coefficients and a smaller knee are preferred where
+    the error is about the same.
+    """
     knees = np.sort(np.concatenate([sizes, (sizes[1:] + sizes[:-1]) / 2.0]))
     knees = knees[np.linspace(0, len(knees) - 1, min(len(knees), _MAX_KNEES)).astype(np.int64)]
     columns = np.ones((len(knees), len(sizes), 3))  # (knees, sizes, coefficients)

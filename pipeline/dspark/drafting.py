@@ -27,7 +27,7 @@ _ENOUGH_TOKENS = 6
 # more of it is: what the schema's own drafters say is better founded.
 _GOOD = 0.5
 _MARGIN = 1.25
-DRAFTERS = frozenset({"grammar", "structure", "history", "document", "output"})
+DRAFTERS = frozenset({"grammar", "structure", "history", "document", "output", "repetition"})
 
 
 class Matcher(Protocol):
@@ -110,7 +110,7 @@ class RequestDrafter:
         self._evidence = Evidence(document, memory)
         self._learner = Learner(self._evidence, memory)
         self._composer = Composer(self._evidence, memory, without=without)
-        self._repetition = None if "output" in without else Repetition(prompt, memory.estimates)
+        self._repetition = None if "repetition" in without else Repetition(prompt, memory.estimates)
         self._min_survival = min_survival
         self._tracker = PathTracker(memory)
         self._tail: list[int] = []

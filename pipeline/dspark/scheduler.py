@@ -29,7 +29,7 @@ from pipeline.dspark.masks import Bitmask, Chain, MaskFiller
 from pipeline.dspark.priming import prime
 from pipeline.dspark.tokens import build_token_table
 
-_MAX_PROMPT_TOKENS = 1 << 15  # of a prompt, to find repetitions in
+_MAX_PROMPT_TOKENS = 1 << 14  # of a prompt, to find repetitions in
 
 logger = logging.getLogger(__name__)
 if not logger.hasHandlers():  # vLLM's engine process configures its own logger only
@@ -139,7 +139,8 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
         num_tokens = scheduler_output.total_num_scheduled_tokens
         if num_tokens:
             step_ms = (time.perf_counter() - self._step_started) * 1000.0
-            num_prefill = sum(tokens for tokens, _, decodes in parts if not decodes)
+            # What is not known to decode reads, also for a request that was aborted while the model computed.
+            num_prefill = num_tokens - sum(tokens for tokens, _, decodes in parts if decodes)
             self.dspark.stepped(num_tokens, num_prefill=num_prefill, step_ms=step_ms)
             if self.dspark.trace_step is not None:
                 self.dspark.trace_step(parts, step_ms)
@@ -148,12 +149,15 @@ class DSparkScheduler(Scheduler):  # type: ignore[misc]
     def _parts(self, scheduler_output: Any) -> list[tuple[int, int, bool]]:
         """(tokens, context before them, whether it decodes) of each request in a step that has just been computed."""
         parts = []
+        drafts = scheduler_output.scheduled_spec_decode_tokens
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             request = self.requests.get(request_id)
-            if request is None:  # aborted while the model computed
+            if request is None:
                 continue
             before = request.num_computed_tokens - num_tokens  # counted when it was scheduled
-            parts.append((num_tokens, before, before >= request.num_prompt_tokens))
+            # After a preemption outputs are read like a prompt.
+            decodes = before >= request.num_prompt_tokens and num_tokens <= 1 + len(drafts.get(request_id, ()))
+            parts.append((num_tokens, before, decodes))
         return parts
 
     def update_draft_token_ids(self, draft_token_ids: Any) -> None:

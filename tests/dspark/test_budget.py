@@ -83,4 +83,6 @@ def test_prompt_tokens_that_are_cheaper_than_verified_ones_do_not_make_drafts_lo
     apart = Budget(decoding, mixed, max_token_budget=1000).admit(drafts, num_prefill=150)
     alone = Budget(decoding, max_token_budget=1000).admit(drafts)
     assert apart.num_tokens == alone.num_tokens == [2] * 16
+    unseen = Budget(CostTable(), mixed, max_token_budget=1000).admit(drafts, num_prefill=150)
+    assert sum(unseen.num_tokens) >= sum(apart.num_tokens), "before any step that only decodes, drafts are still taken"
     assert apart.expected_ms == pytest.approx(40.0 + 150 + 16 * 3, rel=1e-4)

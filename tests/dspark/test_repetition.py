@@ -12,7 +12,7 @@ def test_the_longest_repeated_end_goes_on_as_it_did() -> None:
     plan = repetition.plan(limit=24, min_survival=0.0)
     assert plan is not None
     assert plan.text == b'ein expression", "rank":'
-    assert [event[2] for event in plan.events] == ["output"] * 6
+    assert [event[2] for event in plan.events] == ["repetition"] * 6
     survivals = [event[3] for event in plan.events]
     assert survivals == sorted(survivals, reverse=True)
 
@@ -22,6 +22,14 @@ def test_nothing_repeats_at_first() -> None:
     repetition = Repetition(b"one two three", Estimates())
     repetition.observe(b" four")
     assert repetition.plan(limit=20, min_survival=0.0) is None
+
+
+def test_a_loop_goes_on() -> None:
+    repetition = Repetition(b"", Estimates())
+    repetition.observe(b"ab, ab, ab, ab, ")
+    plan = repetition.plan(limit=10, min_survival=0.0)
+    assert plan is not None
+    assert plan.text == b"ab, ab, ab"
 
 
 def test_of_a_long_prompt_only_the_end_is_searched() -> None:
@@ -65,6 +73,11 @@ def test_it_stops_where_it_is_unlikely_and_between_characters() -> None:
     unsure = repetition.plan(limit=200, min_survival=0.5)
     assert unsure is not None
     assert len(unsure.text) < len(whole.text)
+    inside = Repetition("ein Rätsel".encode() + b" " + "ein Rä".encode()[:-1], estimates).plan(
+        limit=6, min_survival=0.0
+    )
+    assert inside is not None
+    assert inside.text == "ä".encode()[1:] + b"tsel ", "what is left of a character comes first"
     for limit in range(1, 14):
         cut = repetition.plan(limit=limit, min_survival=0.0)
         assert cut is not None
