@@ -8,12 +8,13 @@ told nothing; they see the document, the schema's grammar, and what has been wri
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.forced_share import byte_matcher
 
 Bitmask = NDArray[np.int32]
 
@@ -67,16 +68,5 @@ def make_write(engine: Any, gold: Mapping[str, Sequence[int]]) -> None:
 
 def is_legal(grammar: str, text: str) -> bool:
     """Whether the grammar (EBNF) accepts the whole text."""
-    import xgrammar
-
-    matcher = xgrammar.GrammarMatcher(_compiled(grammar), terminate_without_stop_token=True)
+    matcher = byte_matcher(grammar)
     return bool(matcher.accept_string(text)) and bool(matcher.is_terminated())
-
-
-@functools.lru_cache(maxsize=32)
-def _compiled(grammar: str) -> Any:
-    import xgrammar
-
-    # A vocabulary of single bytes: only the text matters here, not how a model cuts it.
-    vocabulary = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_type=xgrammar.VocabType.RAW)
-    return xgrammar.GrammarCompiler(vocabulary).compile_grammar(grammar)

@@ -67,7 +67,7 @@ def markdown(figures: Mapping[str, Any]) -> str:
         f"{figures['num_examples']} examples in the prompt, {figures['num_prompt_tokens']} prompt tokens, "
         f"layout {figures['layout']}."
     )
-    if figures.get("outputs") == "gold":
+    if figures["outputs"] == "gold":
         head += " The engines were made to write the gold records: as with a model that makes no mistake."
     rows: list[tuple[str, list[str]]] = [
         ("plain vLLM, tokens/s", _row(figures["tokens_per_s"].get("plain", {}), levels, "{:.1f}")),

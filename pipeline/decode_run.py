@@ -86,12 +86,8 @@ def run_decode(
 
 def _forced_share(workload: Workload, texts: Sequence[str]) -> float:
     """Over all documents, weighed by the length of their outputs."""
-    by_grammar: dict[str, list[str]] = {}
-    for form, text in zip(workload.forms, texts, strict=True):
-        by_grammar.setdefault(form.grammar, []).append(text)
-    sizes = {grammar: sum(map(len, group)) for grammar, group in by_grammar.items()}
-    forced = sum(forced_share(grammar, group) * sizes[grammar] for grammar, group in by_grammar.items())
-    return forced / max(1, sum(sizes.values()))
+    forced = sum(forced_share(f.grammar, [text]) * len(text) for f, text in zip(workload.forms, texts, strict=True))
+    return forced / max(1, sum(map(len, texts)))
 
 
 def machine() -> dict[str, Any]:

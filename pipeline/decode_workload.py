@@ -30,7 +30,6 @@ class Form:
     schema: Schema
     grammar: str
     prompting: Prompting
-    num_examples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Workload:
     @property
     def num_examples(self) -> int:
         """The most that any prompt shows."""
-        return max(form.num_examples for form in self.forms)
+        return max(len(prompt.example_spans) for prompt in self.prompts)
 
     @property
     def only_form(self) -> Form | None:
@@ -106,8 +105,7 @@ def load_workload(
             schema = load_schema(spec)
             config = PromptConfig(examples=() if own else tuple(examples))
             prompting = Prompting(tokenizer, config=config, json_schema=schema.json_schema, layout=layout)
-            grammar = build_grammar(schema, layout=layout).text
-            known[spec, own] = Form(schema, grammar, prompting, num_examples=len(config.examples))
+            known[spec, own] = Form(schema, build_grammar(schema, layout=layout).text, prompting)
         forms.append(known[spec, own])
     return Workload(
         name=name,

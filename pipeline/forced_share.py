@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 
 def forced_share(grammar: str, texts: Sequence[str]) -> float:
@@ -10,14 +12,9 @@ def forced_share(grammar: str, texts: Sequence[str]) -> float:
 
     Texts that the grammar does not allow count up to where they leave it.
     """
-    import xgrammar
-
-    # A vocabulary of single bytes: only the grammar matters here, not how a model cuts the text.
-    vocabulary = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_type=xgrammar.VocabType.RAW)
-    compiled = xgrammar.GrammarCompiler(vocabulary).compile_grammar(grammar)
     num_forced = num_chars = 0
     for text in texts:
-        matcher = xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True)
+        matcher = byte_matcher(grammar)
         position = 0
         while position < len(text) and not matcher.is_terminated():
             forced = _forced(matcher)
@@ -32,8 +29,23 @@ def forced_share(grammar: str, texts: Sequence[str]) -> float:
     return num_forced / num_chars if num_chars else 0.0
 
 
-def _forced(matcher: object) -> str:
+def byte_matcher(grammar: str) -> Any:
+    """A fresh ``xgrammar.GrammarMatcher`` over single bytes: it reads text, however a model cuts it."""
+    import xgrammar
+
+    return xgrammar.GrammarMatcher(_compiled(grammar), terminate_without_stop_token=True)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(grammar: str) -> Any:
+    import xgrammar
+
+    vocabulary = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_type=xgrammar.VocabType.RAW)
+    return xgrammar.GrammarCompiler(vocabulary).compile_grammar(grammar)
+
+
+def _forced(matcher: Any) -> str:
     try:
-        return str(matcher.find_jump_forward_string())  # type: ignore[attr-defined]
+        return str(matcher.find_jump_forward_string())
     except UnicodeDecodeError:  # between the bytes of one character
         return ""

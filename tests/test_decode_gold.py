@@ -105,7 +105,9 @@ def test_documents_can_bring_a_schema_each(tmp_path: Path) -> None:
         schema_spec=str(tmp_path / "sizes.json"),
         examples=[example],
     )
-    assert [form.num_examples for form in shown.forms] == [1, 0], "examples belong to the schema that was asked for"
+    assert [len(prompt.example_spans) for prompt in shown.prompts] == [1, 0], (
+        "examples belong to the schema that was asked for"
+    )
     assert (shown.num_examples, workload.num_examples) == (1, 0)
     documents = _written(tmp_path, {"text": "x"}, {"text": "y", "schema": "own.json"})
     one = load_workload(tokenizer=_Tokenizer(), documents=documents, schema_spec=str(tmp_path / "sizes.json"), limit=1)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import pytest
 def missing(what: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and CI must have it")
-    pytest.skip(f"{what} is not on this machine")
+    pytest.skip(f"{what} is not on this machine: install it to check that it reads what this project writes")
 
 
 def java_tool(name: str) -> str:

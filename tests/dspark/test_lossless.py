@@ -129,24 +129,13 @@ def test_an_engine_made_to_write_a_record_writes_it_with_and_without_drafts(benc
     text = '{"id": "X999", "name": "Nobody Else", "kind": "letter", "count": 2}'
     tokenizer = bench.engine.get_tokenizer()
     gold = [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
-    manager, written = bench.scheduler.structured_output_manager, _Always(gold)
-    make_write(bench.engine, written)
+    manager = bench.scheduler.structured_output_manager
+    make_write(bench.engine, {f"{number}-{record_job.name}": gold for number in range(1000)})
     try:
         for drafting in (False, True):
             assert bench.run([record_job], dspark=drafting)["job"] == gold
     finally:
         bench.scheduler.structured_output_manager = manager
-
-
-class _Always(dict[str, list[int]]):
-    """The same record for every request."""
-
-    def __init__(self, gold: list[int]) -> None:
-        super().__init__()
-        self._gold = gold
-
-    def get(self, key: str, default: object = None) -> list[int]:  # type: ignore[override]
-        return self._gold
 
 
 def test_preempted_requests_decode_the_same(shared: Path, jobs: list[Job], plain: dict[str, list[int]]) -> None:
