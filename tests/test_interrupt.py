@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_a_fault_of_its_own_is_none_also_while_the_caller_handles_an_interrupt()
     assert not _is_interrupt(chained(ValueError(), handled), handled)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """As in a terminal: what a shell starts in the background ignores interrupts, and so would the test."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_waits_until_spark_has_started() -> None:
     before = signal.getsignal(signal.SIGINT)
     reached = []
